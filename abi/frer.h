@@ -323,7 +323,7 @@ struct frer_recovery {
 	 */
 	__u64 passed;
 	__u64 discarded;
-	__u64 zero;
+	__u64 usual_passed; /* not in `passed`: of individual match recovery, by match_usual */
 	__u64 ring[FRER_INLINE_WORDS];
 };
 

@@ -201,6 +201,17 @@ static __always_inline bool pop_behind(struct xdp_md *ctx, __u32 length)
 	return !bpf_xdp_adjust_head(ctx, sizeof(struct rtag));
 }
 
+/* Set the VLAN ID of a frame with one tag, which keeps PCP and DEI. */
+static __always_inline bool set_vid(struct xdp_md *ctx, __be16 vid)
+{
+	struct vlan_tag *vlan = (void *)(long)ctx->data + ADDRESSES;
+
+	if ((void *)(vlan + 1) > (void *)(long)ctx->data_end)
+		return false;
+	vlan->tci = (vlan->tci & bpf_htons((__u16)~VID_MASK)) | vid;
+	return true;
+}
+
 static __always_inline bool push_tag(struct xdp_md *ctx, __u8 vlans, __u16 sequence)
 {
 	if (vlans == 0)

@@ -20,10 +20,12 @@ const volatile __u16 l2_shape;
  */
 const volatile __u32 only_member;
 const volatile __u32 only_state;
+const volatile __u32 only_individual;  /* or FRER_FUNCTIONS_SLOT: without */
 const volatile bool only_group;	       /* several egress ports */
 const volatile __u32 only_target;      /* the port or group */
 const volatile __u64 only_destination; /* its first octet lowest */
 const volatile __be16 only_vid;
+const volatile __be16 only_new_vid; /* of replicas, with FRER_USES_REWRITE */
 
 /* Of a function with the argument `uses`: FRER_USES_*. */
 #define USES(feature) (uses & FRER_USES_##feature)

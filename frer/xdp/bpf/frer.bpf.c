@@ -33,11 +33,16 @@ static __always_inline __u32 number_of(const struct headers *h)
 	return h->tag == TAG_R ? h->sequence : NO_SEQUENCE;
 }
 
-/* Whether a frame passes the individual recovery of its member, if it has one, in this slot. */
-static __always_inline bool passes_member(__u32 member, __u32 individual, const struct headers *h,
-					  const __u32 uses)
+/* Whether only this program processes frames of the port, one at a time. */
+static __always_inline bool is_serial(const struct xdp_md *ctx)
 {
-	struct claim claim = {};
+	return serial_queues && likely(!ctx->rx_queue_index);
+}
+
+/* Whether a frame passes the individual recovery of its member, if it has one, in this slot. */
+static __always_inline bool passes_member(const struct xdp_md *ctx, __u32 member, __u32 individual,
+					  const struct headers *h, const __u32 uses)
+{
 	struct recovery f;
 
 	if (h->tag == TAG_TRUNCATED)
@@ -45,7 +50,7 @@ static __always_inline bool passes_member(__u32 member, __u32 individual, const 
 	if (!USES(INDIVIDUAL) || individual == FRER_FUNCTIONS_SLOT ||
 	    !find_recovery(individual, &f))
 		return true;
-	return recover_again(individual, &f, number_of(h), now_ns(), &claim) ||
+	return recover_individual(individual, &f, number_of(h), now_ns(), is_serial(ctx)) ||
 	       drop_unjudged(member, false);
 }
 
@@ -59,7 +64,7 @@ static __always_inline void count_outcome(const struct xdp_md *ctx, __u32 slot,
 	struct frer_member_record *record;
 	__u64 *counter;
 
-	if (serial_queues && likely(!ctx->rx_queue_index)) {
+	if (is_serial(ctx)) {
 		counter = pass ? &member->passed : &member->dropped;
 		WRITE_ONCE(*counter, READ_ONCE(*counter) + 1);
 		return;
@@ -97,7 +102,7 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 		if (!find_recovery(state, &sequence))
 			return XDP_DROP;
 		READ_ONCE(sequence.r->head);
-		pass = passes_member(slot, individual, h, uses);
+		pass = passes_member(ctx, slot, individual, h, uses);
 		if (pass) {
 			pass = recover(state, &sequence, number_of(h), now_ns());
 			measure(state, slot, number_of(h), pass);
@@ -107,11 +112,11 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 		if (!generator)
 			return XDP_DROP;
 		READ_ONCE(generator->next);
-		pass = passes_member(slot, individual, h, uses);
+		pass = passes_member(ctx, slot, individual, h, uses);
 		if (pass)
 			generate(generator, h);
 	} else {
-		pass = passes_member(slot, individual, h, uses);
+		pass = passes_member(ctx, slot, individual, h, uses);
 	}
 	count_outcome(ctx, slot, member, pass);
 	if (!pass || !find_replication(functions, &replication))
@@ -122,7 +127,7 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 /* For the only member of the port: the same without what the port does not use. */
 static __always_inline int protect_only(struct xdp_md *ctx, struct headers *h, const __u32 uses)
 {
-	__u32 slot = only_member, state = only_state;
+	__u32 slot = only_member, state = only_state, individual = only_individual;
 	struct frer_member *member = bpf_map_lookup_elem(&members, &slot);
 	struct replication replication = {
 	    .tag = USES(GENERATION) ? FRER_TAG_PUSH : FRER_TAG_POP,
@@ -136,8 +141,11 @@ static __always_inline int protect_only(struct xdp_md *ctx, struct headers *h, c
 	if (USES(RECOVERY)) {
 		if (unlikely(!find_recovery(state, &sequence)))
 			return XDP_DROP;
-		pass = recover(state, &sequence, h->sequence, now_ns());
-		measure(state, slot, h->sequence, pass);
+		pass = passes_member(ctx, slot, individual, h, uses);
+		if (pass) {
+			pass = recover(state, &sequence, h->sequence, now_ns());
+			measure(state, slot, h->sequence, pass);
+		}
 	} else {
 		generator = bpf_map_lookup_elem(&generators, &state);
 		if (unlikely(!generator))
@@ -145,7 +153,9 @@ static __always_inline int protect_only(struct xdp_md *ctx, struct headers *h, c
 		generate(generator, h);
 	}
 	count_outcome(ctx, slot, member, pass);
-	return pass ? replicate(ctx, &replication, h, port, uses) : XDP_DROP;
+	if (!pass || (USES(REWRITE) && !set_vid(ctx, only_new_vid)))
+		return XDP_DROP;
+	return replicate(ctx, &replication, h, port, uses);
 }
 
 /* Parse a frame of the only member of the port, with one VLAN tag; false for any other. */
@@ -222,6 +232,31 @@ SEC("xdp")
 int frer_eliminate(struct xdp_md *ctx)
 {
 	return ingress_usual(ctx, FRER_USES_TO_ELIMINATE);
+}
+
+SEC("xdp")
+int frer_generate_rewrite(struct xdp_md *ctx)
+{
+	return ingress_usual(ctx, FRER_USES_TO_GENERATE | FRER_USES_REWRITE);
+}
+
+SEC("xdp")
+int frer_eliminate_rewrite(struct xdp_md *ctx)
+{
+	return ingress_usual(ctx, FRER_USES_TO_ELIMINATE | FRER_USES_REWRITE);
+}
+
+SEC("xdp")
+int frer_eliminate_individual(struct xdp_md *ctx)
+{
+	return ingress_usual(ctx, FRER_USES_TO_ELIMINATE | FRER_USES_INDIVIDUAL);
+}
+
+SEC("xdp")
+int frer_eliminate_both(struct xdp_md *ctx)
+{
+	return ingress_usual(ctx,
+			     FRER_USES_TO_ELIMINATE | FRER_USES_INDIVIDUAL | FRER_USES_REWRITE);
 }
 
 SEC("xdp/devmap")

@@ -770,6 +770,56 @@ static __always_inline enum outcome recover_usual(__u32 slot, const struct recov
 }
 
 /*
+ * What nearly all packets of the match algorithm do: the number that follows the last one.
+ * Everything else is left to recover_again.
+ */
+static __always_inline enum outcome match_usual(__u32 slot, const struct recovery *f, __u16 number,
+						__u64 now, struct claim *claim)
+{
+	const __u64 deciding = FRER_HEAD_TAKE_ANY | FRER_HEAD_RUNNING | FRER_HEAD_EXPIRING;
+	struct frer_recovery *r = f->r;
+	__u64 stamp = recover_load(&r->restarted_ns);
+	/* At the time stamp's time or later: it has not expired there. */
+	__u64 head = recover_load(&r->head);
+
+	if (unlikely((head & deciding) != FRER_HEAD_RUNNING ||
+		     number_delta(number, head_number(head)) != 1))
+		return RECOVER_AGAIN;
+	if (unlikely(r->config.timeout_ns && (__s64)(now - stamp) >= (__s64)r->config.timeout_ns))
+		return RECOVER_AGAIN;
+	if (unlikely((__s64)(now - stamp) > 0)) {
+		claim->flags = CLAIM_STAMPED;
+		forward_timer(slot, now);
+	}
+	if (unlikely(recover_cas(&r->head, head, touched(at_position(head, number))) != head))
+		return RECOVER_AGAIN;
+	return RECOVER_PASS;
+}
+
+/*
+ * Returns true if the packet of a member passes; `sequence` may be NO_SEQUENCE. `serial`: packets
+ * are processed one at a time.
+ */
+static __always_inline bool recover_individual(__u32 slot, const struct recovery *f, __u32 sequence,
+					       __u64 now, bool serial)
+{
+	enum outcome outcome = RECOVER_AGAIN;
+	struct claim claim = {}, changed;
+
+	if (sequence != NO_SEQUENCE && recovery_flags(f) & FRER_RECOVERY_MATCH)
+		outcome = match_usual(slot, f, sequence, now, &claim);
+	if (likely(outcome == RECOVER_PASS)) {
+		if (serial)
+			f->r->usual_passed++;
+		else
+			recover_count(&f->r->usual_passed, 1);
+		return true;
+	}
+	changed = claim;
+	return recover_again(slot, f, sequence, now, &changed);
+}
+
+/*
  * Returns true if the packet passes; `sequence` may be NO_SEQUENCE. For sequence recovery, whose
  * passed and discarded packets the members of its stream count.
  */

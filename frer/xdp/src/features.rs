@@ -37,12 +37,16 @@ pub(crate) struct OnlyMember {
     pub(crate) member: u32,
     /// Slot of its generator or recovery function.
     pub(crate) state: u32,
+    /// Slot of its individual recovery, or all bits of a slot.
+    pub(crate) individual: u32,
     /// Its features, of a usual set.
     pub(crate) uses: u32,
     /// Its egress port, or the slot of its group.
     pub(crate) target: u32,
     /// Whether it has several egress ports.
     pub(crate) is_group: bool,
+    /// VLAN ID of its replicas, if they are rewritten.
+    pub(crate) new_vid: u16,
 }
 
 impl OnlyMember {
@@ -52,9 +56,11 @@ impl OnlyMember {
         vid: 0,
         member: c::NONE,
         state: 0,
+        individual: c::FUNCTIONS_SLOT,
         uses: 0,
         target: 0,
         is_group: false,
+        new_vid: 0,
     };
 }
 

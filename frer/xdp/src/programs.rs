@@ -27,11 +27,22 @@ const SOCKETS: &str = "sockets";
 
 /// Programs for frames that a port receives, with what they serve: those for a fixed set of features, then the one for
 /// any set.
-const INGRESS: [(&str, Features); 3] = [
-    ("frer_generate", Features::of_destinations(c::USES_TO_GENERATE)),
-    ("frer_eliminate", Features::of_destinations(c::USES_TO_ELIMINATE)),
-    ("frer_ingress", Features::ALL),
-];
+const INGRESS: [(&str, Features); 7] = {
+    const fn of(bits: u32) -> Features {
+        Features::of_destinations(bits)
+    }
+    const REWRITE: u32 = c::USES_REWRITE;
+    const INDIVIDUAL: u32 = c::USES_INDIVIDUAL;
+    [
+        ("frer_generate", of(c::USES_TO_GENERATE)),
+        ("frer_eliminate", of(c::USES_TO_ELIMINATE)),
+        ("frer_generate_rewrite", of(c::USES_TO_GENERATE | REWRITE)),
+        ("frer_eliminate_rewrite", of(c::USES_TO_ELIMINATE | REWRITE)),
+        ("frer_eliminate_individual", of(c::USES_TO_ELIMINATE | INDIVIDUAL)),
+        ("frer_eliminate_both", of(c::USES_TO_ELIMINATE | INDIVIDUAL | REWRITE)),
+        ("frer_ingress", Features::ALL),
+    ]
+};
 
 /// Returns whether a program of this name processes frames that a port receives.
 pub(crate) fn is_ingress(name: &str) -> bool {
@@ -261,10 +272,12 @@ impl Instance {
                 (offset_of!(rodata, port_line), &features.line().to_ne_bytes()),
                 (offset_of!(rodata, only_member), &only.member.to_ne_bytes()),
                 (offset_of!(rodata, only_state), &only.state.to_ne_bytes()),
+                (offset_of!(rodata, only_individual), &only.individual.to_ne_bytes()),
                 (offset_of!(rodata, only_target), &only.target.to_ne_bytes()),
                 (offset_of!(rodata, only_group), &[only.is_group.into()]),
                 (offset_of!(rodata, only_destination), &only.destination.to_ne_bytes()),
                 (offset_of!(rodata, only_vid), &only.vid.to_be_bytes()),
+                (offset_of!(rodata, only_new_vid), &only.new_vid.to_be_bytes()),
                 (offset_of!(rodata, tick_ns), &tick_ns().to_ne_bytes()),
             ]);
             if !test_clock {

@@ -92,7 +92,8 @@ impl RecoveryState {
         let Self { function, record, window, .. } = self;
         let distance = distance(function, self.newest);
         let before_first = u64::from(function.config.history_length).saturating_sub(1);
-        let numbers = self.passed.saturating_sub(record.tagless_passed + record.matched);
+        let matched = record.matched + function.usual_passed;
+        let numbers = self.passed.saturating_sub(record.tagless_passed + matched);
         // A longer history subtracts from the sums of the record.
         let left = record.distance.wrapping_add(distance + record.seen + window.seen);
         let early = record.early_distance.wrapping_add(distance.min(before_first));
@@ -157,7 +158,8 @@ pub(super) fn add(
 
 /// Passed and discarded packets of a function, and of `members` that count for it.
 fn counted(tables: &Tables, function: &frer_recovery, members: &[u32]) -> (u64, u64) {
-    members.iter().fold((function.passed, function.discarded), |(passed, discarded), slot| {
+    let own = (function.passed + function.usual_passed, function.discarded);
+    members.iter().fold(own, |(passed, discarded), slot| {
         let judged = tables.judged(*slot);
         (passed + judged.0, discarded + judged.1)
     })

@@ -69,14 +69,27 @@ impl Plane {
         let split = self.tables.splits.get(entry.does.split);
         let features = self.features_of(key, &entry.does, &split);
         let (uses, tag) = (features.bits(), u32::from(split.tag));
+        let more = c::USES_REWRITE | c::USES_INDIVIDUAL;
         let is_usual = [(c::USES_TO_GENERATE, c::TAG_PUSH), (c::USES_TO_ELIMINATE, c::TAG_POP)]
-            .contains(&(uses, tag));
+            .contains(&(uses & !more, tag));
+        // The only edit of such programs, besides that of the R-TAG.
+        let sets_vid = split.up.flags == 0 && u32::from(split.rewrite.flags) == c::REWRITE_VLAN;
+        let is_usual = is_usual && (uses & c::USES_REWRITE == 0 || sets_vid);
         let only = match (key, entry.does.state) {
             (Key::L2(l2), State::Generator(state) | State::Recovery(state)) if is_usual => {
                 let (is_group, target) = splits::target(&split);
                 let (destination, vid) = (l2.address & 0xffff_ffff_ffff, key.vid());
-                let member = entry.slot;
-                Some(OnlyMember { destination, vid, member, state, uses, target, is_group })
+                Some(OnlyMember {
+                    destination,
+                    vid,
+                    member: entry.slot,
+                    state,
+                    individual: entry.does.individual & c::FUNCTIONS_SLOT,
+                    uses,
+                    target,
+                    is_group,
+                    new_vid: split.rewrite.vid,
+                })
             }
             _ => None,
         };

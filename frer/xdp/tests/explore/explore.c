@@ -372,7 +372,7 @@ static bool perform(const struct operation *o)
 
 	find_recovery(0, &f);
 	if (o->kind == PACKET && individual)
-		return recover_again(0, &f, o->number, o->now, &claim);
+		return recover_individual(0, &f, o->number, o->now, false);
 	if (o->kind == PACKET) {
 		pass = recover(0, &f, o->number, o->now);
 		recover_count(&f.r->passed, pass);
