@@ -25,7 +25,7 @@
  * Incremented with each change of a table's layout or meaning: state of another version is not
  * reused.
  */
-#define FRER_ABI_VERSION 9
+#define FRER_ABI_VERSION 10
 
 #define FRER_MAX_PORTS	64
 #define FRER_MAX_QUEUES 256 /* receive queues of a port with AF_XDP sockets */

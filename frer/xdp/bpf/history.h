@@ -145,10 +145,10 @@ static __always_inline bool reset_since(const struct recovery *f, __u64 head)
 
 /*
  * Change the history length within the ring. If the history becomes longer, all packets have read
- * the head `before` or a later one: numbers older than its history count as seen. The counters of
- * lost numbers, which follow from the window, keep their values. False: to be repeated, with a
- * later head. After a grace period, it is repeated with the same length: packets that had read the
- * former one may have moved the head meanwhile.
+ * the head `before` or a later one, at its RecovSeqNum: numbers older than its history count as
+ * seen. The counters of lost numbers, which follow from the window, keep their values. False: to be
+ * repeated, with a later head. After a grace period, it is repeated with the same length: packets
+ * that had read the former one may have moved the head meanwhile.
  */
 static __always_inline bool set_history(__u32 slot, const struct recovery *f, __s32 length,
 					__u64 before)

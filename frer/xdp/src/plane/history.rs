@@ -3,6 +3,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
+use super::recovery::newest_head;
 use super::rings::{self, Ring};
 use super::{Plane, RetiredItem, Tables};
 use crate::abi::constants as c;
@@ -100,10 +101,6 @@ impl Tables {
         let config = self.parameters(slot);
         self.set_lines(slot, config.ring, config.ring);
         self.set_lengths(slot, |config| config.former_mask = config.ring_mask);
-    }
-
-    fn head(&self, slot: u32) -> u64 {
-        self.recoveries.get(slot).head
     }
 }
 
@@ -231,7 +228,8 @@ impl Plane {
             if longer.is_empty() && settling.is_empty() {
                 return Ok(());
             }
-            let heads: Vec<u64> = longer.iter().map(|c| self.tables.head(c.slot)).collect();
+            let heads = longer.iter().map(|change| newest_head(&self.tables, change.slot));
+            let heads: Vec<u64> = heads.collect();
             self.wait_for_programs()?;
             for slot in settling.drain(..) {
                 left.extend(rings::former(&self.tables.parameters(slot)).map(RetiredItem::Ring));

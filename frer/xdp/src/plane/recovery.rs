@@ -53,15 +53,7 @@ impl RecoveryState {
     fn read_once(tables: &Tables, slot: u32, members: &[u32]) -> Self {
         let function = tables.recoveries.get(slot);
         let record = tables.recovery_records.get(slot);
-        let word = |epoch: u32| {
-            let word = epoch & u32::from(function.config.ring_mask);
-            let (line, word) = (word / c::INLINE_WORDS, (word % c::INLINE_WORDS) as usize);
-            if u32::from(function.config.ring_mask) < c::INLINE_WORDS {
-                return function.ring[word];
-            }
-            let line = (function.config.ring + line).min(tables.rings.capacity() - 1);
-            tables.rings.entry(line)[word].load(Ordering::Acquire)
-        };
+        let word = |epoch| ring_word(tables, &function, epoch);
         let newest = newest(&function, word);
         let window = tally(&function, newest, word);
         // After the head: packets that it includes are counted, except those of other CPUs at this moment.
@@ -175,6 +167,25 @@ fn take_any(function: &frer_recovery) -> bool {
 
 fn is_young(function: &frer_recovery) -> bool {
     function.head & c::HEAD_YOUNG != 0
+}
+
+/// The word of the ring for an epoch.
+fn ring_word(tables: &Tables, function: &frer_recovery, epoch: u32) -> u64 {
+    let word = epoch & u32::from(function.config.ring_mask);
+    let (line, word) = (word / c::INLINE_WORDS, (word % c::INLINE_WORDS) as usize);
+    if u32::from(function.config.ring_mask) < c::INLINE_WORDS {
+        return function.ring[word];
+    }
+    let line = (function.config.ring + line).min(tables.rings.capacity() - 1);
+    tables.rings.entry(line)[word].load(Ordering::Acquire)
+}
+
+/// The head of a function at the position of RecovSeqNum.
+pub(super) fn newest_head(tables: &Tables, slot: u32) -> u64 {
+    let function = tables.recoveries.get(slot);
+    let position = newest(&function, |epoch| ring_word(tables, &function, epoch));
+    let mask = u64::from(c::POSITION_MASK) << c::HEAD_POSITION;
+    function.head & !mask | u64::from(position) << c::HEAD_POSITION
 }
 
 /// The position of RecovSeqNum: the highest one that was seen in the epoch of the head. `word` returns the words of the

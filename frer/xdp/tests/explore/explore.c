@@ -342,7 +342,7 @@ static bool perform_step(enum step step, const struct recovery *f)
 	case STEP_HEAD: {
 		__u64 head = recover_load(&f->r->head);
 
-		world->head = head;
+		world->head = newest_head(f, head, false);
 		break;
 	}
 	case STEP_SETTLE:
@@ -365,7 +365,6 @@ static bool perform_step(enum step step, const struct recovery *f)
 /* One operation on the world. */
 static bool perform(const struct operation *o)
 {
-	struct claim claim = {};
 	struct recovery f;
 	__u64 head;
 	bool pass;

@@ -128,7 +128,7 @@ fn every_interleaving_ends_as_a_sequential_order() {
 }
 
 /// A mistake: its text, and what it replaces.
-const MISTAKES: [(&str, &str, &str); 13] = [
+const MISTAKES: [(&str, &str, &str); 15] = [
     (
         "the head is stored",
         "if (recover_cas(&f->r->head, head, next) != head)\n\t\treturn false;",
@@ -179,6 +179,16 @@ const MISTAKES: [(&str, &str, &str); 13] = [
         "the usual path takes any number ahead",
         "((word & FRER_SEEN_MASK) ^ bit >> 1) >= bit >> 1",
         "0",
+    ),
+    (
+        "the usual path of match recovery stores the head",
+        "if (unlikely(recover_cas(&r->head, head, touched(at_position(head, number))) != head))",
+        "recover_store(&r->head, touched(at_position(head, number)));\n\tif (0)",
+    ),
+    (
+        "the usual path of match recovery ignores a reset",
+        "(head & deciding) != FRER_HEAD_RUNNING ||",
+        "(head & deciding & ~FRER_HEAD_TAKE_ANY) != FRER_HEAD_RUNNING ||",
     ),
     (
         "RecovSeqNum is that of the head",

@@ -136,6 +136,36 @@ fn another_history_keeps_the_state() {
     });
 }
 
+/// Also if the last numbers have not moved the head, which is at another place in its epoch then.
+#[test]
+fn a_number_that_left_the_history_is_not_in_a_longer_one() {
+    with_private_bpffs(|directory| {
+        let mut streams = streams();
+        let mut node = open(directory);
+        let set = |streams: &mut Vec<Stream>, history_length| {
+            let algorithm = Algorithm::Vector { history_length };
+            streams[1].recover = Some(Recovery { algorithm, ..VECTOR });
+        };
+        for last in 150..190 {
+            set(&mut streams, 64);
+            node.apply(&streams);
+            assert!(node.plane.reset(&streams[1].name).unwrap());
+            let first = node.ingress(1);
+            let lost = last - 64;
+            for number in (1..=last).filter(|number| *number != lost) {
+                assert_eq!(first.verdict(&frame(20, Some(number))), XDP_REDIRECT);
+            }
+            let before = readings(&node, &streams)[1].recovery;
+            for longer in [100, 1024] {
+                set(&mut streams, longer);
+                node.apply(&streams);
+                assert_eq!(readings(&node, &streams)[1].recovery, before, "{last} {longer}");
+            }
+            assert_eq!(node.ingress(1).verdict(&frame(20, Some(lost))), XDP_DROP, "{last}");
+        }
+    });
+}
+
 #[test]
 fn another_timeout_keeps_the_state() {
     with_private_bpffs(|directory| {
