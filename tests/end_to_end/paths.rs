@@ -139,6 +139,13 @@ fn recovery_follows_the_paths() {
         world.daemon("b").unwrap().reload(&recovering(auto)).unwrap();
         let reloaded = paths("b");
         assert!(reloaded.reset_timeout_ms < 2000, "{reloaded:?}");
+        if backend.is_none() {
+            // A killed daemon leaves the data plane; the next one follows its measurements.
+            world.daemon("b").unwrap().kill().unwrap();
+            world.start("b", program()).unwrap_or_else(|error| panic!("{error}"));
+            wait_for("the next daemon follows", || paths("b").reset_timeout_ms < 2000);
+            assert!(paths("b").history_length >= Some(512));
+        }
         flow.advance(FRAMES);
         flow.finish_whole();
         let events = run(&["show", "b", "--events"]).out;

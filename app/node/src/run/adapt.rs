@@ -57,31 +57,41 @@ impl Node {
             Some(Stream { recover: Some(recovery), ..stream.clone() })
         });
         let changed: Vec<Stream> = adapted.collect();
-        if changed.is_empty() {
-            return Ok(());
+        if changed.is_empty() { Ok(()) } else { self.change_recoveries(&changed, now_ns) }
+    }
+
+    /// Changes all of these streams that the data plane accepts.
+    fn change_recoveries(&mut self, streams: &[Stream], now_ns: u64) -> Result<()> {
+        match self.plane.change(&names(&self.setup.ports), &[], streams) {
+            Ok(_) => {
+                streams.iter().for_each(|stream| self.note_adapted(stream));
+                Ok(())
+            }
+            // One of them may need more room than there is.
+            Err(_) if streams.len() > 1 => {
+                let each = streams.iter().map(std::slice::from_ref);
+                each.fold(Ok(()), |before, one| before.and(self.change_recoveries(one, now_ns)))
+            }
+            Err(error) => {
+                self.watcher.refuse_adapted(&streams[0].name, now_ns);
+                Err(error)
+            }
         }
-        if let Err(error) = self.plane.change(&names(&self.setup.ports), &[], &changed) {
-            changed.iter().for_each(|stream| self.watcher.refuse_adapted(&stream.name, now_ns));
-            return Err(error);
-        }
-        for stream in &changed {
-            let Some(recovery) = stream.recover else { continue };
-            self.setup.streams.set_recovery(&stream.name, recovery);
-            self.watcher.set_timeouts(stream);
-            self.sweep = self.sweep.into_iter().chain(sweep_interval(stream)).min();
-            let subject = EventSubject { stream: Some(&stream.name), ..EventSubject::default() };
-            self.events.record(
-                &subject,
-                EventDetail::RecoveryAdapted {
-                    history_length: match recovery.algorithm {
-                        Algorithm::Vector { history_length } => Some(history_length),
-                        Algorithm::Match => None,
-                    },
-                    reset_timeout_ms: recovery.reset_timeout_ms,
-                },
-            );
-        }
-        Ok(())
+    }
+
+    fn note_adapted(&mut self, stream: &Stream) {
+        let Some(recovery) = stream.recover else { return };
+        self.setup.streams.set_recovery(&stream.name, recovery);
+        self.watcher.set_timeouts(stream);
+        self.sweep = self.sweep.into_iter().chain(sweep_interval(stream)).min();
+        let history_length = match recovery.algorithm {
+            Algorithm::Vector { history_length } => Some(history_length),
+            Algorithm::Match => None,
+        };
+        let reset_timeout_ms = recovery.reset_timeout_ms;
+        let subject = EventSubject { stream: Some(&stream.name), ..EventSubject::default() };
+        let what = EventDetail::RecoveryAdapted { history_length, reset_timeout_ms };
+        self.events.record(&subject, what);
     }
 
     /// Streams of a new configuration continue with the parameters that follow their paths.
