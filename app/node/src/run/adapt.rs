@@ -69,8 +69,12 @@ impl Node {
             }
             // One of them may need more room than there is.
             Err(_) if streams.len() > 1 => {
-                let each = streams.iter().map(std::slice::from_ref);
-                each.fold(Ok(()), |before, one| before.and(self.change_recoveries(one, now_ns)))
+                let mut outcome = Ok(());
+                for stream in streams {
+                    let changed = self.change_recoveries(std::slice::from_ref(stream), now_ns);
+                    outcome = outcome.and(changed);
+                }
+                outcome
             }
             Err(error) => {
                 self.watcher.refuse_adapted(&streams[0].name, now_ns);
