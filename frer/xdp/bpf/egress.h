@@ -338,6 +338,9 @@ static __always_inline int finish_replica(struct xdp_md *ctx, __u8 port)
 	if ((void *)(meta + 1) > (void *)(long)ctx->data)
 		return XDP_DROP;
 	slot = meta->split;
+	/* A frame keeps it over a veth: it would grow with each node, up to the kernel's limit. */
+	if (bpf_xdp_adjust_meta(ctx, sizeof(*meta)))
+		return XDP_DROP;
 	split = bpf_map_lookup_elem(&splits, &slot);
 	if (!split)
 		return XDP_DROP;

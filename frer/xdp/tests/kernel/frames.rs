@@ -23,7 +23,7 @@ fn replicas(node: &Ports<'_>, run: &Run, ports: impl Iterator<Item = u8>) -> Vec
     ports
         .map(|port| {
             let replica = node.egress[usize::from(port)].run(&run.meta, &run.frame);
-            assert_eq!(replica.verdict, XDP_PASS);
+            assert_eq!((replica.verdict, replica.meta.len()), (XDP_PASS, 0));
             (port, replica.frame)
         })
         .collect()
