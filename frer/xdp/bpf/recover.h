@@ -221,7 +221,9 @@ static long renew_word(__u64 index, void *context)
 	if (!at)
 		return 1;
 	word = recover_load(at);
-	if (word >> FRER_SEEN_BITS >> FRER_EPOCH_BITS != head_generation(renewal->head))
+	/* Another CPU may have reset the function, and a packet claimed its number since. */
+	if (word >> FRER_SEEN_BITS >> FRER_EPOCH_BITS != head_generation(renewal->head) &&
+	    !is_later(word >> FRER_SEEN_BITS, renewal->head, 0))
 		recover_cas(at, word, tag_of(renewal->head, 0) << FRER_SEEN_BITS);
 	return 0;
 }

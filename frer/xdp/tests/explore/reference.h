@@ -5,6 +5,7 @@
 
 struct reference {
 	bool take_any, match, individual, running;
+	bool was_reset; /* since the includer cleared it */
 	__u32 number, length;
 	__u8 window[2 * FRER_MAX_HISTORY]; /* [0] is RecovSeqNum; with some older ones */
 	__s32 first_at; /* index of the first number since the reset; numbers behind precede it */
@@ -18,6 +19,7 @@ static void reference_reset(struct reference *s)
 	memset(s->window, 0, sizeof(s->window));
 	s->take_any = true;
 	s->running = false;
+	s->was_reset = true;
 }
 
 static void reference_begin(struct reference *s, __u32 length, __u64 timeout, bool match,
@@ -85,7 +87,7 @@ static bool reference_packet(struct reference *s, __u32 number, __u64 now)
 {
 	bool pass;
 
-	if (s->running && s->timeout && now - s->restarted >= s->timeout)
+	if (s->running && s->timeout && (__s64)(now - s->restarted) >= (__s64)s->timeout)
 		reference_reset(s);
 	if (s->take_any) {
 		s->take_any = false;
