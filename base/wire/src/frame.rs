@@ -138,6 +138,12 @@ impl<'a> Frame<'a> {
         self.octets.get(self.msdu_offset()..).unwrap_or_default()
     }
 
+    /// Returns the octets before the LSDU of PRP: addresses, VLAN tags and the EtherType after them, which may
+    /// be that of an R-TAG.
+    pub fn lsdu_offset(&self) -> usize {
+        self.msdu_offset() + ETHERTYPE_LEN
+    }
+
     /// Returns the octets before the payload.
     pub fn payload_offset(&self) -> usize {
         usize::from(self.payload)
@@ -155,9 +161,7 @@ impl<'a> Frame<'a> {
 
     /// Returns the PRP trailer at the end of the frame.
     pub fn prp(&self) -> Result<prp::Repr, prp::TrailerError> {
-        // The LSDU is the data passed to PRP: all octets after the EtherType that follows the VLAN tags,
-        // which may be that of an R-TAG.
-        let lsdu = self.msdu().get(ETHERTYPE_LEN..).unwrap_or_default();
+        let lsdu = self.octets.get(self.lsdu_offset()..).unwrap_or_default();
         prp::View::new_checked(lsdu).map(|trailer| prp::Repr::parse(&trailer))
     }
 

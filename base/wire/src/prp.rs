@@ -3,13 +3,20 @@
 //!
 //! No field before the trailer announces it, so any frame may end like one by chance. The LSDU size
 //! distinguishes them: it counts all octets after the EtherType and VLAN tags, including the trailer and the
-//! padding before it. A sender pads a short frame first and then appends the trailer.
+//! padding before it. A sender pads a short frame first and then appends the trailer: [`Tail`].
+//!
+//! Nodes announce themselves by frames of their own: [`supervision`].
 
 use core::fmt;
 
 use crate::bytes::room;
 use crate::hsr::MAX_LSDU_SIZE;
 use crate::{EmitError, EtherType, TruncationError};
+
+pub mod supervision;
+mod tail;
+
+pub use tail::{MAX_PADDING_LEN, MAX_TAIL_LEN, MIN_TAGGED_LEN, MIN_UNTAGGED_LEN, Tail};
 
 mod field {
     use core::ops::Range;
@@ -31,6 +38,16 @@ pub enum Lan {
     A,
     /// LAN id 0xB.
     B,
+}
+
+impl Lan {
+    /// Returns the LAN id, four bits.
+    pub const fn id(self) -> u8 {
+        match self {
+            Lan::A => 0xa,
+            Lan::B => 0xb,
+        }
+    }
 }
 
 /// The reason why a frame has no trailer.
@@ -145,11 +162,7 @@ impl Repr {
     pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
         EmitError::check("PRP LSDU size", self.lsdu_size.into(), MAX_LSDU_SIZE.into())?;
         let trailer = room::<TRAILER_LEN>(WHAT, buffer)?;
-        let lan: u16 = match self.lan {
-            Lan::A => 0xa,
-            Lan::B => 0xb,
-        };
-        let lan_and_size = lan << 12 | self.lsdu_size;
+        let lan_and_size = u16::from(self.lan.id()) << 12 | self.lsdu_size;
         trailer[field::SEQUENCE].copy_from_slice(&self.sequence.to_be_bytes());
         trailer[field::LAN_AND_SIZE].copy_from_slice(&lan_and_size.to_be_bytes());
         trailer[field::SUFFIX].copy_from_slice(&EtherType::PRP.to_octets());
