@@ -30,6 +30,7 @@ mod veth;
 pub mod documents;
 pub mod memory;
 pub mod powerlink;
+pub mod prp;
 pub mod vectors;
 
 pub use acl::allow_writing;

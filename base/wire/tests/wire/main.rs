@@ -3,4 +3,5 @@
 mod no_panic;
 mod observe;
 mod powerlink;
+mod prp;
 mod vectors;

@@ -2,6 +2,8 @@
 //! these run with every test.
 
 use onbeat_wire::edit::{Edit, EditError, MAX_GROWTH, RTagAction, VlanAction, edit};
+use onbeat_wire::prp::supervision::{self, SupervisionError};
+use onbeat_wire::prp::{Lan, Tail};
 use onbeat_wire::{
     EmitError, EtherType, Frame, Ip, MacAddress, Ports, Protocol, SequenceTag, VlanTag, arp,
     ethernet, hsr, ipv4, ipv6, prp, rtag, udp, vlan,
@@ -116,6 +118,21 @@ fn any_edit() -> impl Strategy<Value = Edit> {
         .prop_map(|(destination, vlan, priority, rtag)| Edit { destination, vlan, priority, rtag })
 }
 
+/// A TLV of a supervision frame, whose length may be that of its type.
+fn tlv() -> impl Strategy<Value = Vec<u8>> {
+    let kind = prop_oneof![
+        4 => prop::sample::select(vec![20, 21, 23, 30]),
+        1 => any::<u8>(),
+    ];
+    let len = prop_oneof![4 => Just(6), 1 => 0..=20usize];
+    (kind, len, any::<[u8; 20]>())
+        .prop_map(|(kind, len, value)| [&[kind, len as u8], &value[..len]].concat())
+}
+
+fn supervision(octets: &[u8]) -> Result<supervision::Repr, SupervisionError> {
+    supervision::View::new_checked(octets).map(|view| supervision::Repr::parse(&view))
+}
+
 /// Returns the octets that `emit` writes into a buffer of 0xa5.
 fn emitted(emit: impl Fn(&mut [u8]) -> Result<usize, EmitError>) -> Vec<u8> {
     let mut buffer = [0xa5; 64];
@@ -155,6 +172,7 @@ proptest! {
             prop_assert_eq!(&emitted(|buffer| ports.emit(buffer)), &octets[..4]);
         }
         let _ = prp::View::new_checked(&octets).map(|view| prp::Repr::parse(&view));
+        let _ = supervision(&octets).map_err(|error| error.to_string());
         let _ = Ip::parse(EtherType::IPV4, &octets);
         let _ = Ip::parse(EtherType::IPV6, &octets);
     }
@@ -295,6 +313,39 @@ proptest! {
             }
         }
         prop_assert_eq!(result.is_ok(), !(too_many || too_wide || tagged_already));
+    }
+
+    #[test]
+    fn supervision_frames(
+        head in (0..=2u8, any::<u16>()),
+        tlvs in prop::collection::vec(tlv(), 0..4),
+        rest in prop::collection::vec(any::<u8>(), 0..8),
+    ) {
+        let head = [&[0, head.0][..], &head.1.to_be_bytes()].concat();
+        let octets = [head, tlvs.concat(), vec![0, 0], rest].concat();
+        let whole = supervision(&octets);
+        for len in 0..octets.len() {
+            match supervision(&octets[..len]) {
+                Err(SupervisionError::Truncated(error)) => prop_assert!(error.len < error.needed),
+                other => prop_assert_eq!(other, whole),
+            }
+        }
+        if let Ok(repr) = whole {
+            let again = emitted(|buffer| repr.emit(buffer));
+            prop_assert_eq!(again.len(), repr.buffer_len());
+            prop_assert_eq!(supervision(&again), Ok(repr));
+        }
+    }
+
+    #[test]
+    fn frames_with_tails(parts in parts(), sequence: u16, lan in prop_oneof![Just(Lan::A), Just(Lan::B)]) {
+        let octets = parts.octets();
+        let tail = Tail::of(&Frame::parse(&octets).unwrap(), sequence, lan).unwrap();
+        let sent = [&octets[..], &tail].concat();
+        let trailer = Frame::parse(&sent).unwrap().prp().unwrap();
+        prop_assert_eq!((trailer.sequence, trailer.lan), (sequence, lan));
+        let min_len = if parts.vlans.is_empty() { 60 } else { 64 };
+        prop_assert_eq!(sent.len(), octets.len().max(min_len) + trailer.buffer_len());
     }
 
     #[test]

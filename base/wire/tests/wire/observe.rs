@@ -11,7 +11,7 @@ use onbeat_wire::{
 use toml::{Table, Value};
 
 /// The name of an error.
-trait ErrorName {
+pub(crate) trait ErrorName {
     fn name(&self) -> &'static str;
 }
 
