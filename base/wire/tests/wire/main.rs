@@ -4,4 +4,5 @@ mod no_panic;
 mod observe;
 mod powerlink;
 mod prp;
+mod prp_tshark;
 mod vectors;
