@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::paths::PathsReading;
+use crate::prp;
 use crate::reading::{PortReading, StreamReading};
 use crate::spec::Stream;
 
@@ -192,6 +193,29 @@ pub trait DataPlane<E>: fmt::Debug {
     /// Those of [`DataPlane::apply`].
     fn change(&mut self, names: &[String], gone: &[&str], streams: &[Stream])
     -> Result<Changes, E>;
+
+    /// Sets the link redundancy entity of the node; `None`: it has none. Port number `n` of the entity is `names[n]`.
+    ///
+    /// # Errors
+    /// A port is not attached; this data plane does not support redundancy entities.
+    fn set_lre(&mut self, names: &[String], lre: Option<&prp::Parameters>) -> Result<(), E>;
+
+    /// Returns the tables and counters of the link redundancy entity.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn read_lre(&self) -> Result<Option<prp::Reading>, E> {
+        Ok(None)
+    }
+
+    /// Sends the supervision frames that are due, and removes expired nodes. Returns the time until the next call, in
+    /// milliseconds; `None`: the node has no link redundancy entity.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn supervise(&self) -> Result<Option<u32>, E> {
+        Ok(None)
+    }
 
     /// Returns the counters of a stream; `None`: no such stream.
     ///

@@ -23,6 +23,7 @@ pub mod identify;
 pub mod latent;
 pub mod paths;
 pub mod plane;
+pub mod prp;
 mod prefetch;
 pub mod reading;
 pub mod recover;

@@ -10,6 +10,7 @@ use onbeat_frer::plane::Plane;
 use onbeat_frer::spec::{MAX_PORTS, PortId};
 use onbeat_link::raw::{Clock, Pool};
 
+use crate::forwarder::Outputs;
 use crate::lanes::Lanes;
 use crate::port::{Input, Output, Port};
 use crate::{Error, QUEUE_FRAMES, Result, Traffic};
@@ -129,6 +130,25 @@ impl ThreadState {
         for input in self.inputs.iter_mut().flatten() {
             input.refill(pool, self.level);
         }
+    }
+
+    /// Sends the supervision frames of the link redundancy entity that are due, and removes expired nodes. Returns the time
+    /// until the next call, in milliseconds; `None`: there is no such entity.
+    pub fn supervise(&mut self) -> Option<u32> {
+        let Self { plane, outputs, former, pool, now_ns, .. } = self;
+        let lre = plane.lre()?;
+        lre.expire(*now_ns);
+        let (frames, next_ms) = lre.supervise();
+        let mut ports = Outputs { ports: outputs, former };
+        for octets in &frames {
+            if let Some(copies) = lre.send(*now_ns, octets) {
+                ports.send(copies, pool.as_mut());
+            }
+        }
+        for output in outputs.iter_mut().flatten() {
+            output.flush(pool.as_mut());
+        }
+        Some(next_ms)
     }
 
     fn reclaim(&mut self, sockets: &[u32]) {

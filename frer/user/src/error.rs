@@ -51,6 +51,12 @@ pub enum Error {
         /// The port.
         port: String,
     },
+    /// The link redundancy entity uses a port that could not be attached.
+    #[error("port {port:?} of the link redundancy entity is not attached")]
+    LreNotAttached {
+        /// The port.
+        port: String,
+    },
     /// More ports at the same time than a data plane supports.
     #[error("more than {most} ports, including those that this change replaces; remove some first")]
     Ports {

@@ -6,6 +6,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
 use onbeat_frer::plane::{Disposition, Plane, Replica};
+use onbeat_frer::prp::Copies;
 use onbeat_frer::spec::PortId;
 use onbeat_link::raw::{Clock, Pool};
 use onbeat_wire::edit::EditedFrame;
@@ -234,13 +235,16 @@ fn forward_copies(
             *too_long += 1;
             continue;
         };
-        let Disposition::Sent(replicas) = plane.decide(run.port, *identity, *at_ns, octets) else {
-            continue;
-        };
-        for replica in replicas {
-            let Some(output) = outputs.of(replica.port) else { continue };
-            let parts = replica.parts();
-            output.push(&parts.head, parts.rest, pool.as_deref_mut());
+        match plane.decide(run.port, *identity, *at_ns, octets) {
+            Disposition::Sent(replicas) => {
+                for replica in replicas {
+                    let Some(output) = outputs.of(replica.port) else { continue };
+                    let parts = replica.parts();
+                    output.push(&parts.head, parts.rest, pool.as_deref_mut());
+                }
+            }
+            Disposition::Copied(copies) => outputs.send(copies, pool.as_deref_mut()),
+            Disposition::Unmatched | Disposition::Dropped => {}
         }
     }
 }
@@ -258,15 +262,19 @@ fn forward_originals(
     for ((mut frame, identity), at_ns) in frames.zip(run.identities).zip(run.arrivals) {
         let octets = umem.octets(&frame);
         let mut last: Option<Replica<'_>> = None;
-        if let Disposition::Sent(replicas) = plane.decide(run.port, *identity, *at_ns, octets) {
-            for replica in replicas {
-                if outputs.of(replica.port).is_none() {
-                    continue;
-                }
-                if let Some(before) = last.replace(replica) {
-                    copy(outputs, &before, pool);
+        match plane.decide(run.port, *identity, *at_ns, octets) {
+            Disposition::Sent(replicas) => {
+                for replica in replicas {
+                    if outputs.of(replica.port).is_none() {
+                        continue;
+                    }
+                    if let Some(before) = last.replace(replica) {
+                        copy(outputs, &before, pool);
+                    }
                 }
             }
+            Disposition::Copied(copies) => outputs.send(copies, Some(pool)),
+            Disposition::Unmatched | Disposition::Dropped => {}
         }
         match last.and_then(|last| Some((last.parts(), outputs.of(last.port)?))) {
             None => pool.give(frame),
@@ -291,9 +299,9 @@ fn copy(outputs: &mut Outputs<'_>, replica: &Replica<'_>, pool: &mut Pool) {
 }
 
 /// The sending sides of ports.
-struct Outputs<'a> {
-    ports: &'a mut [Option<Output>],
-    former: &'a mut [Traffic],
+pub(crate) struct Outputs<'a> {
+    pub(crate) ports: &'a mut [Option<Output>],
+    pub(crate) former: &'a mut [Traffic],
 }
 
 impl Outputs<'_> {
@@ -305,5 +313,14 @@ impl Outputs<'_> {
             self.former[index].unsent.interface_down += 1;
         }
         output
+    }
+
+    /// Adds the copies of a link redundancy entity.
+    pub(crate) fn send(&mut self, copies: Copies<'_>, mut pool: Option<&mut Pool>) {
+        for copy in copies {
+            if let Some(output) = self.of(copy.port) {
+                output.push(copy.octets, copy.tail(), pool.as_deref_mut());
+            }
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Mode, PortSpec};
 use onbeat_frer::paths::PathsReading;
 use onbeat_frer::plane::{Plane, StreamRefusal};
+use onbeat_frer::prp;
 use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
 use onbeat_frer_xdp::Steering;
@@ -286,12 +287,10 @@ impl UserPlane {
 
     /// Returns the stream with indexes of ports instead of their numbers.
     fn placed(&self, names: &[String], stream: &Stream) -> Result<Stream> {
-        let place = |port: PortId| {
-            let name = &names[usize::from(port.0)];
-            let opened = self.ports.get(name).map(|opened| opened.place);
-            opened.ok_or_else(|| Error::NotAttached {
+        let place = |port| {
+            self.placed_port(names, port).map_err(|port| Error::NotAttached {
                 stream: stream.name.clone(),
-                port: name.clone(),
+                port,
             })
         };
         let mut stream = stream.clone();
@@ -302,6 +301,24 @@ impl UserPlane {
             egress.port = place(egress.port)?;
         }
         Ok(stream)
+    }
+
+    /// Returns the entity with indexes of ports instead of their numbers.
+    fn placed_lre(&self, names: &[String], lre: &prp::Parameters) -> Result<prp::Parameters> {
+        let place = |port| {
+            self.placed_port(names, port).map_err(|port| Error::LreNotAttached { port })
+        };
+        let mut lre = lre.clone();
+        for port in [&mut lre.a.port, &mut lre.b.port, &mut lre.host] {
+            *port = place(*port)?;
+        }
+        Ok(lre)
+    }
+
+    /// Returns the index of a port by its number; its name if it is not attached.
+    fn placed_port(&self, names: &[String], port: PortId) -> std::result::Result<PortId, String> {
+        let name = &names[usize::from(port.0)];
+        self.ports.get(name).map(|opened| opened.place).ok_or_else(|| name.clone())
     }
 
     fn run<T: Send + 'static>(
@@ -384,6 +401,19 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
             steering.change(ports, gone, streams)
         };
         Ok(self.update(names, gone, streams, steer)?)
+    }
+
+    fn set_lre(&mut self, names: &[String], lre: Option<&prp::Parameters>) -> Result<(), E> {
+        let lre = lre.map(|lre| self.placed_lre(names, lre)).transpose()?;
+        Ok(self.run(move |inside| inside.plane.set_lre(lre.as_ref(), inside.now_ns))?)
+    }
+
+    fn read_lre(&self) -> Result<Option<prp::Reading>, E> {
+        Ok(self.run(|inside| inside.plane.lre().map(|lre| lre.read()))?)
+    }
+
+    fn supervise(&self) -> Result<Option<u32>, E> {
+        Ok(self.run(ThreadState::supervise)?)
     }
 
     fn read_stream(&self, name: &str) -> Result<Option<StreamReading>, E> {

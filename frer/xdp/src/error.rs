@@ -6,6 +6,11 @@ use std::path::PathBuf;
 /// The reason why the data plane could not be set up or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A link redundancy entity: only the data plane in user space has one.
+    #[error(
+        "the data plane in the kernel has no link redundancy entity; set backend = \"packet\" under [node]"
+    )]
+    NoRedundancyEntity,
     /// The pin directory is not in a BPF file system.
     #[error(
         "pin directory {path:?}: not in a BPF file system, so state cannot outlive the daemon; set pin \

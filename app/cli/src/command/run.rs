@@ -49,7 +49,7 @@ impl Arguments {
         if self.check {
             let mut config = exit::load_to_preview(&self.file, Config::load)?;
             if let Some(backend) = self.backend {
-                config.set_backend(backend);
+                config.set_backend(backend)?;
             }
             config.check_control()?;
             let warnings = run::check(&config)?;

@@ -1,6 +1,7 @@
 //! `onbeat show`
 
 mod events;
+mod nodes;
 mod paths;
 
 use onbeat_node::control::{EventStart, node_table, stream_detail};
@@ -23,6 +24,7 @@ Examples:
   onbeat show bridge --stream axis-1
   onbeat show bridge --json | jq '.streams[].recovery.lost'
   onbeat show bridge --paths
+  onbeat show red0 --nodes
   onbeat show --events --follow --json
 
 Exit status: 0 success, 2 error (no daemon answers, or the stream does not exist).")]
@@ -36,6 +38,9 @@ pub(crate) struct Arguments {
     /// that follow
     #[arg(long, conflicts_with = "events")]
     paths: bool,
+    /// Show the nodes that a PRP node hears, the stations behind it, and the frames of both LANs
+    #[arg(long, conflicts_with_all = ["events", "paths", "stream"])]
+    nodes: bool,
     /// Show events, one per line
     #[arg(long)]
     events: bool,
@@ -60,6 +65,9 @@ impl Arguments {
                 &mut client,
                 &events::EventOptions { since, stream, follow, json },
             );
+        }
+        if self.nodes {
+            return nodes::show(node.as_deref(), json);
         }
         if self.paths {
             return paths::show(node.as_deref(), stream, json);

@@ -14,6 +14,7 @@ mod guard;
 mod identify;
 mod mtu;
 mod node;
+mod prp;
 mod recovery;
 mod repeat;
 mod set;
@@ -30,6 +31,7 @@ use onbeat_config::reader::{Faults, Table};
 pub(crate) use onbeat_config::text::{is_name, name_rule};
 pub use onbeat_config::{ConfigError, LoadError, Warnings};
 use onbeat_config::{diagnostic, interface, reader, realtime, suggestions, text};
+use onbeat_frer::prp::Lan;
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_user::PollMode;
 use onbeat_host::{Error, PrivateDirectory};
@@ -43,6 +45,8 @@ pub use events::EventsConfig;
 pub use guard::load_guard;
 pub(crate) use mtu::narrow_paths;
 pub(crate) use node::{PINS, default_pin};
+pub(crate) use prp::TRAILER;
+pub use prp::{Protocol, PrpConfig, UnsupportedBackend};
 pub use set::{ReplacedStreams, StreamSet};
 
 /// The configuration of a node.
@@ -54,6 +58,8 @@ pub struct Config {
     pub ports: Vec<PortConfig>,
     /// Its streams, in the order of the file, each name once.
     pub streams: Vec<Stream>,
+    /// With the protocol PRP.
+    pub prp: Option<PrpConfig>,
     written: SourceText,
     /// The owner of each frame, by the number of the stream.
     taken: set::FrameOwners,
@@ -76,6 +82,8 @@ struct SourceText {
 pub struct NodeConfig {
     /// Name of the node; the name of the file by default.
     pub name: String,
+    /// Its redundancy protocol.
+    pub protocol: Protocol,
     /// Its data plane.
     pub backend: Backend,
     /// Waiting method of the data plane in user space.
@@ -105,6 +113,8 @@ pub struct PortConfig {
     pub backend: Backend,
     /// Attachment mode of the data plane.
     pub mode: Mode,
+    /// The LAN of a PRP node.
+    pub lan: Option<Lan>,
     /// MTU to set at start.
     pub mtu: Option<u32>,
     /// Interface to create at start.
@@ -169,7 +179,7 @@ impl Config {
         let source = Source { file: file.into(), text: text.into() };
         let root = parse(text, &source)?;
         let (tables, faults) = reader::read(&root, |table, faults| read(table, file, faults));
-        let (node, control, ports, blocks) = tables;
+        let Tables { node, control, ports, prp, blocks } = tables;
         let streams = block::unfold(&blocks, 0, node.max_streams, &faults);
         let taken = check::all(&streams, &blocks, &ports, &faults);
         check::replicas(&streams, &blocks, &ports, &faults);
@@ -180,6 +190,7 @@ impl Config {
             node,
             ports,
             streams,
+            prp,
             written: SourceText { source, warnings, blocks, control },
             taken,
         })
@@ -215,14 +226,21 @@ impl Config {
 
     /// The parts required while the node runs: the streams can be replaced; their locations in the file are
     /// dropped.
-    pub fn into_parts(self) -> (NodeConfig, Vec<PortConfig>, StreamSet) {
-        (self.node, self.ports, StreamSet::new(self.streams, self.taken))
+    pub fn into_parts(self) -> (NodeConfig, Vec<PortConfig>, Option<PrpConfig>, StreamSet) {
+        (self.node, self.ports, self.prp, StreamSet::new(self.streams, self.taken))
     }
 
     /// Sets the data plane of all ports, overriding the file.
-    pub fn set_backend(&mut self, backend: Backend) {
+    ///
+    /// # Errors
+    /// It does not support the protocol of the node; nothing has changed.
+    pub fn set_backend(&mut self, backend: Backend) -> Result<(), UnsupportedBackend> {
+        if !self.node.protocol.supports(backend) {
+            return Err(UnsupportedBackend { backend });
+        }
         self.node.backend = backend;
         self.ports.iter_mut().for_each(|port| port.backend = backend);
+        Ok(())
     }
 
     /// The port with this [`PortId`].
@@ -235,19 +253,40 @@ impl Config {
 }
 
 /// The tables of a file.
-type Tables = (NodeConfig, Option<Range<usize>>, Vec<PortConfig>, Vec<block::Block>);
+struct Tables {
+    node: NodeConfig,
+    /// Location of the control path.
+    control: Option<Range<usize>>,
+    ports: Vec<PortConfig>,
+    prp: Option<PrpConfig>,
+    blocks: Vec<block::Block>,
+}
 
 fn read(mut table: Table<'_>, file: &str, faults: &Faults) -> Tables {
     let (mut node, control) = node::read(table.take("node"), file);
     node.guard = table.take("guard").and_then(|value| guard::read(&value));
-    let (ports, ids) = node::read_ports(table.items("port"), node.backend);
+    let (ports, ids) = node::read_ports(table.items("port"), &node);
     if ports.is_empty() && !table.has("port") {
         let help = "add [[port]] with name = \"path1\" and interface = \"eth0\"";
         table.fault("the node has no port", help);
     }
+    let values = table.take("prp");
+    let prp = values.as_ref().map(prp::PrpTable::read).unwrap_or_default();
+    let prp = match (node.protocol, &values) {
+        (Protocol::Prp, _) if ports.is_empty() => None,
+        (Protocol::Prp, _) => prp.with_ports(&table, &ports),
+        (Protocol::Frer, Some(value)) => {
+            value.fault(
+                "only a node with protocol = \"prp\" has this table",
+                "set protocol = \"prp\" in [node], or remove it",
+            );
+            None
+        }
+        (Protocol::Frer, None) => None,
+    };
     let blocks = stream::read_all(table.items("stream"), &ids, faults);
     table.finish();
-    (node, control, ports, blocks)
+    Tables { node, control, ports, prp, blocks }
 }
 
 /// Remedy for a control socket whose directory cannot be used.

@@ -15,9 +15,9 @@ use super::reader::Value;
 use super::text::{is_name, name_rule};
 use super::{
     Backend, EventsConfig, InterfaceKind, Mode, NodeConfig, PortConfig, PortIds, Promiscuous,
-    VETH_SUFFIX,
+    Protocol, VETH_SUFFIX,
 };
-use super::{events, interface, realtime};
+use super::{events, interface, prp, realtime};
 
 /// Default of `max-streams`.
 const DEFAULT_MAX_STREAMS: u32 = 4096;
@@ -40,6 +40,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
     let stem = Path::new(file).file_stem().and_then(|stem| stem.to_str());
     let mut config = NodeConfig {
         name: stem.filter(|stem| is_name(stem)).unwrap_or("node").into(),
+        protocol: Protocol::default(),
         backend: Backend::default(),
         poll: PollMode::default(),
         realtime: Profile::default(),
@@ -54,8 +55,13 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
         if let Some(name) = table.take("name").and_then(|value| read_name(&value)) {
             config.name = name;
         }
-        let backend = table.take("backend").and_then(|value| value.choice(&Backend::ALL));
-        config.backend = backend.unwrap_or_default();
+        let protocol = table.take("protocol").and_then(|value| value.choice(&Protocol::ALL));
+        config.protocol = protocol.unwrap_or_default();
+        let backend = table.take("backend").and_then(|value| {
+            let backend = value.choice(&Backend::ALL)?;
+            supported(&value, config.protocol, backend)
+        });
+        config.backend = backend.unwrap_or(config.protocol.default_backend());
         let poll = [("epoll", PollMode::Sleep), ("busy", PollMode::Busy)];
         let poll = table.take("poll").and_then(|value| value.choice(&poll));
         config.poll = poll.unwrap_or_default();
@@ -117,8 +123,24 @@ pub(super) fn read_name(value: &Value<'_>) -> Option<String> {
     None
 }
 
+/// Returns the back end if it supports the protocol.
+fn supported(value: &Value<'_>, protocol: Protocol, backend: Backend) -> Option<Backend> {
+    if protocol.supports(backend) {
+        return Some(backend);
+    }
+    value.fault(
+        format!("the back end {:?} does not support protocol = \"prp\"", backend.to_string()),
+        "use \"packet\", or leave it out",
+    );
+    None
+}
+
 /// The ports, and their names. A faulty port keeps its name and number, so that streams that use it have no fault.
-pub(super) fn read_ports(values: Vec<Value<'_>>, of_node: Backend) -> (Vec<PortConfig>, PortIds) {
+pub(super) fn read_ports(
+    values: Vec<Value<'_>>,
+    node: &NodeConfig,
+) -> (Vec<PortConfig>, PortIds) {
+    let of_node = node.backend;
     let mut ports = Vec::new();
     let mut ids = HashMap::new();
     let mut interfaces: HashMap<String, String> = HashMap::new();
@@ -162,7 +184,21 @@ pub(super) fn read_ports(values: Vec<Value<'_>>, of_node: Backend) -> (Vec<PortC
             }
         }
         let backend = table.take("backend");
-        let backend = backend.and_then(|value| read_port_backend(&value, &name, of_node));
+        let backend = backend.and_then(|value| {
+            let backend = read_port_backend(&value, &name, of_node)?;
+            supported(&value, node.protocol, backend)
+        });
+        let lan = table.take("lan").and_then(|value| {
+            let lan = value.choice(&prp::LANS)?;
+            if node.protocol == Protocol::Prp {
+                return Some(lan);
+            }
+            value.fault(
+                "only ports of a node with protocol = \"prp\" have a LAN",
+                "set protocol = \"prp\" in [node], or remove it",
+            );
+            None
+        });
         let mode = table.take("mode").and_then(|value| {
             value.choice(&[
                 ("auto", Mode::Auto),
@@ -184,6 +220,7 @@ pub(super) fn read_ports(values: Vec<Value<'_>>, of_node: Backend) -> (Vec<PortC
             interface: interface.unwrap_or_default(),
             backend: backend.unwrap_or(of_node),
             mode: mode.unwrap_or_default(),
+            lan,
             mtu,
             create,
             promiscuous: promiscuous.unwrap_or_default(),

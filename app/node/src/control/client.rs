@@ -13,7 +13,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::{Event, EventStart, NodeStatus, Request, Response, StreamPaths, orphan};
+use super::{Event, EventStart, NodeStatus, NodesStatus, Request, Response, StreamPaths, orphan};
 
 /// Default directory of control sockets.
 pub const DIRECTORY: &str = onbeat_host::RUN;
@@ -293,6 +293,17 @@ impl Client {
     pub fn paths(&mut self, stream: Option<String>) -> Result<Vec<StreamPaths>, ClientError> {
         match self.request(&Request::Paths { stream })? {
             Response::Paths { streams } => Ok(streams),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Queries the tables of a PRP node.
+    ///
+    /// # Errors
+    /// The node does not respond, or has another protocol.
+    pub fn nodes(&mut self) -> Result<NodesStatus, ClientError> {
+        match self.request(&Request::Nodes)? {
+            Response::Nodes { nodes } => Ok(*nodes),
             _ => Err(ClientError::Unexpected),
         }
     }

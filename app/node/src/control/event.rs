@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use onbeat_frer::prp::{NodeKind, PrpEvent};
 use onbeat_frer::reading::PortLosses;
 use onbeat_frer::watch::EventKind;
 use serde::{Deserialize, Serialize};
@@ -127,12 +128,59 @@ pub enum EventDetail {
         /// Reset timeout in milliseconds.
         reset_timeout_ms: u32,
     },
+    /// A doubly attached node, a RedBox or a station behind one is heard for the first time.
+    NodeAppeared {
+        /// Its address.
+        mac: String,
+        /// Its type.
+        kind: NodeKind,
+    },
+    /// A node was not heard for NodeForgetTime.
+    NodeGone {
+        /// Its address.
+        mac: String,
+    },
+    /// A node is heard on the other LAN only.
+    NodeLanLost {
+        /// Its address.
+        mac: String,
+    },
+    /// A node is heard on this LAN again.
+    NodeLanRestored {
+        /// Its address.
+        mac: String,
+    },
+    /// A node sends frames of the other LAN on this one.
+    WrongLan {
+        /// Its address.
+        mac: String,
+    },
+    /// Frames that this node sent return.
+    OwnFramesReturn {
+        /// They were sent on the other LAN.
+        lans_connected: bool,
+    },
+    /// The NodesTable is full of nodes in use.
+    NodesTableFull,
     /// Event of a stream's monitor.
     #[serde(untagged)]
     Watch(EventKind),
 }
 
 impl EventDetail {
+    /// The event of a PRP node; its LAN is the port of the event.
+    pub(crate) fn of_prp(event: PrpEvent) -> Self {
+        match event {
+            PrpEvent::NodeAppeared(mac, kind) => Self::NodeAppeared { mac: mac.to_string(), kind },
+            PrpEvent::NodeGone(mac) => Self::NodeGone { mac: mac.to_string() },
+            PrpEvent::LanLost(mac, _) => Self::NodeLanLost { mac: mac.to_string() },
+            PrpEvent::LanRestored(mac, _) => Self::NodeLanRestored { mac: mac.to_string() },
+            PrpEvent::WrongLan(mac, _) => Self::WrongLan { mac: mac.to_string() },
+            PrpEvent::OwnFramesReturn(_, lans_connected) => Self::OwnFramesReturn { lans_connected },
+            PrpEvent::TableFull => Self::NodesTableFull,
+        }
+    }
+
     /// Whether it requires attention and is logged as a warning.
     pub fn is_bad(&self) -> bool {
         match self {
@@ -143,6 +191,10 @@ impl EventDetail {
                 | EventKind::AllRogue { .. }
                 | EventKind::StuckTransmitter { .. },
             )
+            | Self::NodeLanLost { .. }
+            | Self::WrongLan { .. }
+            | Self::OwnFramesReturn { .. }
+            | Self::NodesTableFull
             | Self::PortAway { .. }
             | Self::PortWaiting { .. }
             | Self::FramesDropped { .. }
@@ -157,6 +209,9 @@ impl EventDetail {
             | Self::PortBack { .. }
             | Self::ProgramAttached { .. }
             | Self::RecoveryAdapted { .. }
+            | Self::NodeAppeared { .. }
+            | Self::NodeGone { .. }
+            | Self::NodeLanRestored { .. }
             | Self::Streams { .. } => false,
         }
     }
@@ -232,6 +287,24 @@ impl fmt::Display for EventDetail {
                 history_length.iter().try_for_each(|length| write!(f, "history {length}, "))?;
                 write!(f, "reset timeout {reset_timeout_ms} ms")
             }
+            Self::NodeAppeared { mac, kind } => write!(f, "node {mac} ({}) appeared", kind.name()),
+            Self::NodeGone { mac } => write!(f, "node {mac} is no longer heard"),
+            Self::NodeLanLost { mac } => {
+                write!(f, "node {mac} is heard on the other LAN only: a path to it is broken")
+            }
+            Self::NodeLanRestored { mac } => write!(f, "node {mac} is heard on this LAN again"),
+            Self::WrongLan { mac } => {
+                write!(f, "node {mac} sends frames of the other LAN on this one: its cables are crossed")
+            }
+            Self::OwnFramesReturn { lans_connected: true } => f.write_str(
+                "frames of this node return: both LANs are connected; separate the LANs",
+            ),
+            Self::OwnFramesReturn { lans_connected: false } => {
+                f.write_str("frames of this node return: the LAN has a loop, or another node has its address")
+            }
+            Self::NodesTableFull => f.write_str(
+                "the NodesTable is full: frames of further nodes may be delivered twice; increase max-nodes in [prp]",
+            ),
             Self::Streams { added, changed, removed } => {
                 write!(f, "streams: {added} added, {changed} changed, {removed} removed")
             }

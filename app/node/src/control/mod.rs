@@ -11,6 +11,7 @@
 
 mod client;
 mod event;
+mod nodes;
 mod orphan;
 mod paths;
 mod server;
@@ -23,6 +24,9 @@ use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ClientError, DIRECTORY, discover};
 pub use event::{Event, EventDetail};
+pub use nodes::{
+    HostStatus, LanFrames, LanStatus, NodesStatus, ProxyStatus, RemoteNode, nodes_table,
+};
 pub use paths::{PathStatus, Skew, StreamPaths, paths_table};
 pub(crate) use server::in_directory;
 pub use server::{BindError, EVENT_WAIT, MAX_FOLLOWERS, Reply, Server};
@@ -46,6 +50,8 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stream: Option<String>,
     },
+    /// Queries the tables of a PRP node.
+    Nodes,
     /// Resets a stream's functions (frerSeqGenReset, frerSeqRcvyReset).
     Reset {
         /// Name of the stream.
@@ -139,6 +145,11 @@ pub enum Response {
     Paths {
         /// The streams, in the order of the configuration.
         streams: Vec<StreamPaths>,
+    },
+    /// To [`Request::Nodes`].
+    Nodes {
+        /// The tables.
+        nodes: Box<NodesStatus>,
     },
     /// To [`Request::Events`].
     Events {

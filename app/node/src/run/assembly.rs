@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use onbeat_frer::dataplane::DataPlane;
+use onbeat_frer::prp::Parameters;
 use onbeat_frer::spec::Stream;
 use onbeat_frer_user::{Options as UserOptions, PollMode, UserPlane};
 use onbeat_frer_xdp::{
@@ -63,6 +64,8 @@ pub(super) struct Node {
     /// The data plane requested at the start, which overrides the file.
     backend_override: Option<Backend>,
     pub(super) journal: Journal,
+    /// The entity of a PRP node, as set last.
+    pub(super) lre: Option<Parameters>,
 }
 
 impl Node {
@@ -72,6 +75,7 @@ impl Node {
         let node = config.node.clone();
         let devices = Devices::open(&node.name)?;
         interfaces::resolve(&devices.handle, &mut config.ports)?;
+        super::prp::fit_mtu(&devices.handle, &mut config)?;
         let directory = PinDirectory::open(&node.pin)?;
         if let (Some(directory), false) = (&directory, node.backend.is_user_space()) {
             directory.require_own()?;
@@ -114,7 +118,7 @@ impl Node {
         let layout = Layout::new(&config.node, &config.ports, &config.streams);
         let mut events = Events::new(config.node.events.keep);
         events.record(&EventSubject::default(), EventDetail::Started);
-        let streams = config.streams.clone();
+        let (streams, prp) = (config.streams.clone(), config.prp.clone());
         let mut node = Self {
             file: file.to_path_buf(),
             watcher: Watcher::new(config.node.events),
@@ -133,6 +137,7 @@ impl Node {
             devices,
             backend_override: options.backend,
             journal,
+            lre: None,
         };
         node.find_peers(&layout.ports, Instant::now());
         for index in 0..layout.ports.len() {
@@ -142,6 +147,7 @@ impl Node {
             node.leave_native_mode(&layout)?;
         }
         node.apply(&layout.ports, &streams)?;
+        node.set_lre(&layout.ports, prp.as_ref())?;
         node.watch_all(&StreamSet::default());
         node.drop_former_ports()?;
         node.report_frame_loss(&layout, EgressPorts::All)?;
@@ -220,7 +226,7 @@ impl Node {
         let mut new = trust::load(&self.file, Config::load)?;
         self.keep_adapted(&mut new.streams);
         if let Some(backend) = self.backend_override {
-            new.set_backend(backend);
+            new.set_backend(backend)?;
         }
         let needs_restart = |key, old: &dyn std::fmt::Display, new: &dyn std::fmt::Display| {
             Err(Error::NeedsRestart {
@@ -231,9 +237,13 @@ impl Node {
             })
         };
         interfaces::resolve(&self.devices.handle, &mut new.ports)?;
+        super::prp::fit_mtu(&self.devices.handle, &mut new)?;
         let (old, now) = (&self.setup.node, &new.node);
         if old.name != now.name {
             return needs_restart("name", &old.name, &now.name);
+        }
+        if old.protocol != now.protocol {
+            return needs_restart("protocol", &old.protocol, &now.protocol);
         }
         // Ports in user space are reopened with their new back end.
         if old.backend.is_user_space() != now.backend.is_user_space() {
@@ -288,6 +298,7 @@ impl Node {
         self.report_frame_loss(&layout, EgressPorts::All)?;
         let counted = self.read_changing_shares(&new)?;
         self.apply(&new.ports, &new.streams)?;
+        self.set_lre(&new.ports, new.prp.as_ref())?;
         let before = std::mem::replace(&mut self.setup, Setup::from(new));
         self.keep_counters(counted);
         self.watch_all(&before.streams);
@@ -345,6 +356,7 @@ impl Node {
             self.report_link(port, link);
             self.report_mtu(port);
         }
+        self.update_lre();
     }
 
     /// Records an event if the link of port number `index` changed.

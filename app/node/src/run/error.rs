@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{ConfigError, LoadError, name_rule};
+use crate::config::{ConfigError, LoadError, TRAILER, UnsupportedBackend, name_rule};
 use crate::control::{BindError, ClientError};
 use crate::service::MissingDropIns;
 
@@ -121,6 +121,33 @@ pub enum Error {
          this capability"
     )]
     GuardPermission,
+    /// A LAN of a PRP node is too narrow for frames of the host with their trailer.
+    #[error(
+        "port {port:?} ({interface}) has MTU {room}, frames from port {host:?} require {needed}: set mtu = {needed} on \
+         the ports of both LANs, or mtu = {} on port {host:?}",
+        room.saturating_sub(TRAILER)
+    )]
+    NarrowLan {
+        /// The port of the LAN.
+        port: String,
+        /// Its interface.
+        interface: String,
+        /// The port of the host.
+        host: String,
+        /// The MTU of the LAN's interface.
+        room: u32,
+        /// The MTU that it requires.
+        needed: u32,
+    },
+    /// The data plane does not support the protocol of the node.
+    #[error(transparent)]
+    Unsupported(#[from] UnsupportedBackend),
+    /// The node has another protocol.
+    #[error("node {node:?} is no PRP node: only those have a NodesTable; set protocol = \"prp\" in [node]")]
+    NotPrp {
+        /// Its name.
+        node: String,
+    },
     /// The stream does not exist.
     #[error("the node has no stream {stream:?}; onbeat show lists the streams")]
     NoStream {

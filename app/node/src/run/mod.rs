@@ -26,6 +26,7 @@ mod paths;
 mod peers;
 mod port;
 mod port_counters;
+mod prp;
 mod setup;
 mod status;
 mod upkeep;
@@ -73,7 +74,9 @@ pub struct Options {
 /// Two ports have one interface; the MTU of a path is too small; the pin directory cannot be used.
 pub fn check(config: &Config) -> Result<Warnings> {
     let handle = Handle::open()?;
-    interfaces::resolve(&handle, &mut config.ports.clone())?;
+    let mut config = config.clone();
+    interfaces::resolve(&handle, &mut config.ports)?;
+    prp::fit_mtu(&handle, &mut config)?;
     let warnings = config.check(|port| match handle.link(&port.attached_interface()) {
         Ok(link) => Some(link.mtu),
         // The MTU of a new pair; an interface may be of another machine.
@@ -107,7 +110,7 @@ enum ExitAction {
 pub fn run(file: &Path, options: Options) -> Result<bool> {
     let mut config = trust::load(file, Config::load)?;
     if let Some(backend) = options.backend {
-        config.set_backend(backend);
+        config.set_backend(backend)?;
     }
     let missing = MissingDropIns::of_service(&config, file);
     let started = Daemon::start(file, config, options).map_err(|error| match missing {
@@ -374,6 +377,11 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
         }
         Request::Paths { stream } => match paths::read(node, stream.as_deref()) {
             Ok(streams) => Response::Paths { streams },
+            Err(error) => failed(error),
+        },
+        Request::Nodes => match node.nodes() {
+            Ok(Some(nodes)) => Response::Nodes { nodes: Box::new(nodes) },
+            Ok(None) => failed(Error::NotPrp { node: node.setup.node.name.clone() }),
             Err(error) => failed(error),
         },
         Request::Events { since, wait } => {

@@ -2,7 +2,7 @@
 
 use onbeat_frer::spec::{PortId, Stream};
 
-use crate::config::{Config, NodeConfig, PortConfig, StreamSet};
+use crate::config::{Config, NodeConfig, PortConfig, PrpConfig, StreamSet};
 
 /// The active configuration: the file, and later changes of single streams.
 #[derive(Debug)]
@@ -10,6 +10,8 @@ pub(super) struct Setup {
     pub(super) node: NodeConfig,
     /// A [`PortId`] is an index here.
     pub(super) ports: Vec<PortConfig>,
+    /// With the protocol PRP.
+    pub(super) prp: Option<PrpConfig>,
     pub(super) streams: StreamSet,
     /// By ingress port: the set of egress ports of present and past streams.
     connected: Vec<u64>,
@@ -17,9 +19,9 @@ pub(super) struct Setup {
 
 impl From<Config> for Setup {
     fn from(config: Config) -> Self {
-        let (node, ports, streams) = config.into_parts();
+        let (node, ports, prp, streams) = config.into_parts();
         let connected = connections(ports.len(), streams.iter());
-        Self { node, ports, streams, connected }
+        Self { node, ports, prp, streams, connected }
     }
 }
 

@@ -12,6 +12,7 @@ use super::events::EventSubject;
 use super::losses::LossMonitor;
 use super::output::OutputAccounts;
 use super::peers::PeerCache;
+use super::prp::PrpUpkeep;
 use crate::config::{Backend, PortConfig};
 use crate::control::EventDetail;
 
@@ -37,6 +38,7 @@ pub(super) struct Upkeep {
     checksums: BTreeMap<String, UnfinishedChecksums>,
     pub(super) losses: LossMonitor,
     pub(super) output: OutputAccounts,
+    pub(super) prp: PrpUpkeep,
 }
 
 /// The program of a port that another process detached, at least once.
@@ -69,6 +71,7 @@ impl Upkeep {
             checksums: BTreeMap::new(),
             losses: LossMonitor::new(now),
             output: OutputAccounts::new(now),
+            prp: PrpUpkeep::new(now),
         }
     }
 
@@ -113,7 +116,9 @@ impl Node {
         let abilities = self.plane.is_in_kernel().then_some(self.upkeep.abilities_at);
         let output = output.into_iter().chain(abilities);
         let losses = self.upkeep.losses.due();
-        programs.into_iter().chain(self.next_peers()).chain(output).chain([losses]).min()
+        let supervision = self.next_supervision();
+        let peers = self.next_peers().into_iter().chain(supervision);
+        programs.into_iter().chain(peers).chain(output).chain([losses]).min()
     }
 
     /// When peers are due to be read: soon where one is known to lose frames or to leave checksums
@@ -142,6 +147,7 @@ impl Node {
         if self.upkeep.losses.due() <= now {
             self.read_losses(now);
         }
+        self.supervise(now);
     }
 
     fn has_programs(&self) -> bool {
@@ -191,7 +197,9 @@ impl Node {
     /// Ports that receive frames which no other node has forwarded yet.
     fn ingress_ports(&self) -> BTreeSet<usize> {
         let streams = self.setup.streams.iter().filter(|stream| stream.recover.is_none());
-        streams.flat_map(|stream| &stream.members).map(|member| member.port.0.into()).collect()
+        let of_streams = streams.flat_map(|stream| &stream.members).map(|member| member.port.0);
+        let host = self.setup.prp.iter().map(|prp| prp.host.0);
+        of_streams.chain(host).map(usize::from).collect()
     }
 
     fn read_checksums(&mut self) {

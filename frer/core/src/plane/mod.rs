@@ -6,6 +6,8 @@
 //!          Unmatched            Dropped                                    Replica::write
 //! ```
 //!
+//! Frames that match no stream are processed by the link redundancy entity ([`crate::prp`]), if there is one.
+//!
 //! Pure, as all of this crate: the owner of the sockets passes in frames and time, and sends the output. The
 //! time to add or remove a stream does not depend on the number of streams. State of a stream's functions is
 //! kept across changes that do not change its meaning.
@@ -13,6 +15,7 @@
 mod replica;
 mod stream;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -25,6 +28,7 @@ use self::stream::State;
 use crate::identify::{Conflict, Fields, MemberRef, Table};
 use crate::paths::PathsReading;
 use crate::prefetch;
+use crate::prp::{Copies, Lre, Outcome, Parameters};
 use crate::reading::StreamReading;
 use crate::spec::{PortId, Stream};
 use crate::validate::RecoveryError;
@@ -44,10 +48,12 @@ const AHEAD: usize = 8;
 pub enum Disposition<'a> {
     /// The frame matches no stream.
     Unmatched,
-    /// The frame matches a stream and is discarded.
+    /// The frame matches a stream and is discarded, or the link redundancy entity discards it.
     Dropped,
     /// The frame is sent by these ports.
     Sent(Replicas<'a>),
+    /// The frame matches no stream, and the link redundancy entity sends these copies.
+    Copied(Copies<'a>),
 }
 
 /// The member stream of a frame, as found by [`Plane::identify`] or [`Plane::identify_all`].
@@ -84,6 +90,8 @@ pub struct Plane {
     free: Vec<usize>,
     names: HashMap<String, usize>,
     splits: Splits,
+    /// Processes frames of its ports that match no stream.
+    lre: Option<Box<Lre>>,
 }
 
 impl Plane {
@@ -102,7 +110,24 @@ impl Plane {
             free: Vec::new(),
             names: HashMap::with_capacity(streams),
             splits: Splits::default(),
+            lre: None,
         }
+    }
+
+    /// Sets the link redundancy entity, which continues with other parameters; `None` removes it.
+    pub fn set_lre(&mut self, parameters: Option<&Parameters>, now_ns: u64) {
+        match (parameters, &mut self.lre) {
+            (None, lre) => *lre = None,
+            (Some(parameters), Some(lre)) => lre.set_parameters(parameters.clone()),
+            (Some(parameters), lre) => {
+                *lre = Some(Box::new(Lre::new(parameters.clone(), now_ns)));
+            }
+        }
+    }
+
+    /// Returns the link redundancy entity.
+    pub fn lre(&mut self) -> Option<&mut Lre> {
+        self.lre.as_deref_mut()
     }
 
     /// Adds a stream, or changes the one of the same name. A generator, a recovery function and the counters
@@ -272,8 +297,7 @@ impl Plane {
         octets: &'a [u8],
     ) -> Disposition<'a> {
         let FrameIdentity(Some(at)) = identity else {
-            self.unmatched[usize::from(port.0)] += 1;
-            return Disposition::Unmatched;
+            return self.decide_unmatched(port, now_ns, octets);
         };
         let frame = Frame::parse(octets);
         let state = self.streams[at.stream].as_mut().expect("a registered member exists");
@@ -284,6 +308,24 @@ impl Plane {
             Err(_) => {
                 state.cannot_decode(at.member);
                 Disposition::Dropped
+            }
+        }
+    }
+
+    /// Decides on a frame that matches no stream.
+    fn decide_unmatched<'a>(
+        &'a mut self,
+        port: PortId,
+        now_ns: u64,
+        octets: &'a [u8],
+    ) -> Disposition<'a> {
+        let outcome = self.lre.as_mut().map(|lre| lre.frame(port, now_ns, octets));
+        match outcome {
+            Some(Outcome::Send(copies)) => Disposition::Copied(copies),
+            Some(Outcome::Discard) => Disposition::Dropped,
+            Some(Outcome::Pass) | None => {
+                self.unmatched[usize::from(port.0)] += 1;
+                Disposition::Unmatched
             }
         }
     }

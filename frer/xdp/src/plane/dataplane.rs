@@ -2,6 +2,7 @@
 
 use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Memory, PortSpec};
 use onbeat_frer::paths::PathsReading;
+use onbeat_frer::prp::Parameters;
 use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
 use onbeat_frer::spec::Stream;
 
@@ -48,6 +49,10 @@ impl<E: From<Error>> DataPlane<E> for Plane {
 
     fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes, E> {
         Ok(Plane::apply(self, names, streams)?)
+    }
+
+    fn set_lre(&mut self, _: &[String], lre: Option<&Parameters>) -> Result<(), E> {
+        lre.map_or(Ok(()), |_| Err(Error::NoRedundancyEntity.into()))
     }
 
     fn change(

@@ -1,0 +1,176 @@
+//! The link redundancy entity of a PRP node: its parameters by the interfaces, supervision, events.
+
+use std::time::{Duration, Instant};
+
+use onbeat_frer::prp::{LanPort, Observer, Parameters, PrpEvent, Reading};
+use onbeat_frer::spec::PortId;
+use onbeat_netdev::Handle;
+use onbeat_wire::MacAddress;
+
+use super::assembly::Node;
+use super::clock::monotonic_ns;
+use super::error::{Error, Result};
+use super::events::EventSubject;
+use super::setup::names;
+use crate::config::{Config, PortConfig, PrpConfig, TRAILER};
+use crate::control::{EventDetail, LanStatus, NodesStatus};
+
+/// Interval of reading the tables for events.
+const OBSERVATION: Duration = Duration::from_secs(1);
+
+/// Supervision of the LANs, and events.
+#[derive(Debug)]
+pub(super) struct PrpUpkeep {
+    supervision_at: Instant,
+    observation_at: Instant,
+    observer: Observer,
+}
+
+impl PrpUpkeep {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { supervision_at: now, observation_at: now, observer: Observer::default() }
+    }
+}
+
+/// Sets the MTU of the host's interface if the node makes it and the file has none: a frame with its trailer fits into
+/// the MTU of both LANs. Checks the MTUs of other interfaces.
+///
+/// # Errors
+/// The interface of a LAN is missing, or its MTU is too small.
+pub(super) fn fit_mtu(handle: &Handle, config: &mut Config) -> Result<()> {
+    let Some(prp) = &config.prp else { return Ok(()) };
+    let mtu = |port: PortId| -> Result<u32> {
+        let config = &config.ports[usize::from(port.0)];
+        if let Some(mtu) = config.mtu {
+            return Ok(mtu);
+        }
+        let link = handle.link(&config.attached_interface());
+        let link = link.map_err(|source| Error::Port { port: config.name.clone(), source })?;
+        Ok(link.mtu)
+    };
+    let lans = [(prp.a, mtu(prp.a)?), (prp.b, mtu(prp.b)?)];
+    let (narrow, room) = if lans[0].1 <= lans[1].1 { lans[0] } else { lans[1] };
+    let host = usize::from(prp.host.0);
+    if config.ports[host].create.is_some() && config.ports[host].mtu.is_none() {
+        config.ports[host].mtu = Some(room.saturating_sub(TRAILER));
+        return Ok(());
+    }
+    let needed = mtu(prp.host)? + TRAILER;
+    if room >= needed {
+        return Ok(());
+    }
+    Err(Error::NarrowLan {
+        port: config.port(narrow).name.clone(),
+        interface: config.port(narrow).attached_interface(),
+        host: config.ports[host].name.clone(),
+        room,
+        needed,
+    })
+}
+
+impl Node {
+    /// Sets the entity's parameters by the present addresses of the interfaces. An interface that is missing keeps its
+    /// former address.
+    pub(super) fn set_lre(&mut self, ports: &[PortConfig], prp: Option<&PrpConfig>) -> Result<()> {
+        let lre = prp.map(|prp| self.parameters(ports, prp));
+        if lre != self.lre {
+            self.plane.set_lre(&names(ports), lre.as_ref())?;
+            self.lre = lre;
+        }
+        Ok(())
+    }
+
+    /// Follows addresses of interfaces.
+    pub(super) fn update_lre(&mut self) {
+        let (ports, prp) = (self.setup.ports.clone(), self.setup.prp.clone());
+        if prp.is_some() {
+            self.set_lre(&ports, prp.as_ref()).unwrap_or_else(|error| tracing::error!("{error}"));
+        }
+    }
+
+    fn parameters(&self, ports: &[PortConfig], prp: &PrpConfig) -> Parameters {
+        let mac = |interface: &str| self.devices.handle.link(interface).ok()?.mac;
+        let of = |port: PortId| &ports[usize::from(port.0)];
+        let before = self.lre.as_ref();
+        let lan = |port: PortId, before: Option<MacAddress>| LanPort {
+            port,
+            mac: mac(&of(port).attached_interface()).or(before).unwrap_or_default(),
+        };
+        let host = of(prp.host);
+        Parameters {
+            a: lan(prp.a, before.map(|before| before.a.mac)),
+            b: lan(prp.b, before.map(|before| before.b.mac)),
+            host: prp.host,
+            // The end that the host uses.
+            mac: mac(&host.interface).or(before.map(|before| before.mac)).unwrap_or_default(),
+            is_segment: host.create.is_none(),
+            entry_forget_ms: prp.entry_forget_ms,
+            node_forget_ms: prp.node_forget_ms,
+            max_nodes: prp.max_nodes,
+        }
+    }
+
+    /// When [`Node::supervise`] is due.
+    pub(super) fn next_supervision(&self) -> Option<Instant> {
+        let upkeep = &self.upkeep.prp;
+        self.lre.as_ref().map(|_| upkeep.supervision_at.min(upkeep.observation_at))
+    }
+
+    /// Sends supervision frames and records events, if they are due.
+    pub(super) fn supervise(&mut self, now: Instant) {
+        if self.lre.is_none() {
+            return;
+        }
+        if self.upkeep.prp.supervision_at <= now {
+            let next_ms = match self.plane.supervise() {
+                Ok(next_ms) => next_ms.unwrap_or(onbeat_frer::prp::LIFE_CHECK_MS),
+                Err(error) => {
+                    tracing::error!("supervision: {error}");
+                    onbeat_frer::prp::LIFE_CHECK_MS
+                }
+            };
+            self.upkeep.prp.supervision_at = now + Duration::from_millis(next_ms.into());
+        }
+        if self.upkeep.prp.observation_at <= now {
+            self.upkeep.prp.observation_at = now + OBSERVATION;
+            match self.plane.read_lre() {
+                Ok(Some(reading)) => self.observe(&reading),
+                Ok(None) => {}
+                Err(error) => tracing::error!("{error}"),
+            }
+        }
+    }
+
+    fn observe(&mut self, reading: &Reading) {
+        for event in self.upkeep.prp.observer.observe(monotonic_ns(), reading) {
+            let lan = match event {
+                PrpEvent::LanLost(_, lan)
+                | PrpEvent::LanRestored(_, lan)
+                | PrpEvent::WrongLan(_, lan)
+                | PrpEvent::OwnFramesReturn(lan, _) => Some(lan),
+                PrpEvent::NodeAppeared(..) | PrpEvent::NodeGone(_) | PrpEvent::TableFull => None,
+            };
+            let port = self.setup.ports.iter().find(|port| lan.is_some() && port.lan == lan);
+            let port = port.map(|port| port.name.clone());
+            let subject = EventSubject { port: port.as_deref(), ..EventSubject::default() };
+            self.events.record(&subject, EventDetail::of_prp(event));
+        }
+    }
+
+    /// The NodesTable, the ProxyNodeTable and the counters; `None`: not a PRP node.
+    pub(super) fn nodes(&self) -> Result<Option<NodesStatus>> {
+        let (Some(prp), Some(reading)) = (&self.setup.prp, self.plane.read_lre()?) else {
+            return Ok(None);
+        };
+        let port = |port: PortId| self.setup.port(port).name.clone();
+        let lans = [prp.a, prp.b].into_iter().zip(reading.lans);
+        let lans = lans.map(|(lan, counters)| LanStatus { port: port(lan), counters });
+        Ok(Some(NodesStatus::new(
+            monotonic_ns(),
+            &self.setup.node.name,
+            lans.collect(),
+            port(prp.host),
+            &reading,
+        )))
+    }
+}

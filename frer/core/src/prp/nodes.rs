@@ -1,0 +1,213 @@
+//! NodesTable: the nodes that are heard on LAN A and LAN B.
+
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+use onbeat_wire::MacAddress;
+use onbeat_wire::prp::Lan;
+
+use super::discard::ReceivedNumbers;
+
+/// State of a node that is heard on the LANs.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) lans: [LanRecord; 2],
+    /// The latest supervision frame of the node or for it.
+    pub(super) supervision: Option<Supervision>,
+    /// From its first frame with a trailer on.
+    pub(super) numbers: Option<ReceivedNumbers>,
+}
+
+/// What a node sent on one LAN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LanRecord {
+    /// Time of the last frame, in nanoseconds; `None`: no frame.
+    pub last_ns: Option<u64>,
+    /// Frames with a trailer, duplicates included, and supervision frames.
+    pub tagged: u64,
+    /// Frames without a trailer.
+    pub untagged: u64,
+    /// Frames with a trailer of the other LAN.
+    pub wrong_lan: u64,
+}
+
+/// Content of a supervision frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Supervision {
+    /// Time of reception, in nanoseconds.
+    pub at_ns: u64,
+    /// The RedBox that represents the node.
+    pub redbox: Option<MacAddress>,
+}
+
+impl Node {
+    fn new() -> Self {
+        Self { lans: [LanRecord::default(); 2], supervision: None, numbers: None }
+    }
+
+    /// Returns the time of its last frame or supervision frame.
+    pub(super) fn last_ns(&self) -> u64 {
+        let frames = self.lans.iter().filter_map(|lan| lan.last_ns);
+        frames.chain(self.supervision.map(|supervision| supervision.at_ns)).max().unwrap_or(0)
+    }
+
+    /// Returns how soon the entry is evicted, later ones first; `None`: it is in use.
+    fn eviction(&self, now_ns: u64, forget_ns: u64) -> Option<(Eviction, u64)> {
+        let last = self.last_ns();
+        let class = if self.numbers.is_none() && self.supervision.is_none() {
+            Eviction::Single
+        } else if now_ns.saturating_sub(last) < forget_ns {
+            return None;
+        } else if self.supervision.is_none() {
+            Eviction::Unsupervised
+        } else {
+            Eviction::Supervised
+        };
+        Some((class, last))
+    }
+}
+
+/// The order in which entries are evicted from a full table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Eviction {
+    /// Single attached: the entry only informs.
+    Single,
+    /// Its numbers are forgotten already.
+    Unsupervised,
+    Supervised,
+}
+
+/// The nodes by their MAC address.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    by_mac: HashMap<MacAddress, Node>,
+    capacity: usize,
+    /// Entries that were evicted for others.
+    pub(super) evicted: u64,
+}
+
+impl Nodes {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { by_mac: HashMap::new(), capacity, evicted: 0 }
+    }
+
+    pub(super) fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+    }
+
+    /// Returns the entry of a node; a new one if it has none and there is room. `None`: the table is full of nodes in
+    /// use.
+    pub(super) fn entry(
+        &mut self,
+        mac: MacAddress,
+        now_ns: u64,
+        forget_ns: u64,
+    ) -> Option<&mut Node> {
+        if !self.by_mac.contains_key(&mac) && self.by_mac.len() >= self.capacity {
+            let candidates = self.by_mac.iter();
+            let candidates = candidates
+                .filter_map(|(mac, node)| Some((node.eviction(now_ns, forget_ns)?, *mac)));
+            let (_, evicted) = candidates.min()?;
+            self.by_mac.remove(&evicted);
+            self.evicted += 1;
+        }
+        Some(self.by_mac.entry(mac).or_insert_with(Node::new))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (MacAddress, &Node)> {
+        self.by_mac.iter().map(|(mac, node)| (*mac, node))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_mac.len()
+    }
+
+    /// Removes nodes without a frame for `node_forget_ns`; returns whether there were any.
+    pub(super) fn expire(&mut self, now_ns: u64, node_forget_ns: u64) {
+        self.by_mac.retain(|_, node| now_ns.saturating_sub(node.last_ns()) < node_forget_ns);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.by_mac.clear();
+    }
+}
+
+/// Type of a node, from its frames and supervision frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum NodeKind {
+    /// Singly attached: sends frames without a trailer.
+    San,
+    /// Doubly attached: sends frames with a trailer.
+    Danp,
+    /// A RedBox.
+    RedBox,
+    /// Represented by a RedBox.
+    Vdanp,
+}
+
+impl NodeKind {
+    /// Returns the name in tables and messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::San => "SAN",
+            Self::Danp => "DANP",
+            Self::RedBox => "RedBox",
+            Self::Vdanp => "VDANP",
+        }
+    }
+}
+
+/// A node as reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeReading {
+    /// Its address.
+    pub mac: MacAddress,
+    /// Its type.
+    pub kind: NodeKind,
+    /// On LAN A and LAN B.
+    pub lans: [LanRecord; 2],
+    /// Its latest supervision frame.
+    pub supervision: Option<Supervision>,
+}
+
+impl NodeReading {
+    /// Returns the record of a LAN.
+    #[must_use]
+    pub fn lan(&self, lan: Lan) -> &LanRecord {
+        &self.lans[super::lan_index(lan)]
+    }
+
+    /// Returns the time of the last frame.
+    #[must_use]
+    pub fn last_ns(&self) -> u64 {
+        let frames = self.lans.iter().filter_map(|lan| lan.last_ns);
+        frames.chain(self.supervision.map(|supervision| supervision.at_ns)).max().unwrap_or(0)
+    }
+}
+
+impl Nodes {
+    /// Returns all nodes in the order of their addresses.
+    pub(super) fn read(&self) -> Vec<NodeReading> {
+        let is_redbox = |mac| {
+            let of = |node: &Node| node.supervision.and_then(|supervision| supervision.redbox);
+            self.by_mac.values().any(|node| of(node) == Some(mac))
+        };
+        let reading = |(mac, node): (MacAddress, &Node)| {
+            let redbox = node.supervision.and_then(|supervision| supervision.redbox);
+            let kind = match redbox {
+                Some(redbox) if redbox != mac => NodeKind::Vdanp,
+                Some(_) => NodeKind::RedBox,
+                None if is_redbox(mac) => NodeKind::RedBox,
+                None if node.numbers.is_some() || node.supervision.is_some() => NodeKind::Danp,
+                None => NodeKind::San,
+            };
+            NodeReading { mac, kind, lans: node.lans, supervision: node.supervision }
+        };
+        let mut nodes: Vec<_> = self.iter().map(reading).collect();
+        nodes.sort_unstable_by_key(|node| node.mac);
+        nodes
+    }
+}

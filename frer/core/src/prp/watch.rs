@@ -1,0 +1,113 @@
+//! Events of a PRP node, from successive readings.
+
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+use onbeat_wire::MacAddress;
+use onbeat_wire::prp::Lan;
+
+use super::{LIFE_CHECK_MS, NS_PER_MS, NodeKind, NodeReading, Reading};
+
+/// A node that was not heard on one LAN for this time, and was on the other, has lost it.
+const LAN_LOSS_NS: u64 = 2 * (LIFE_CHECK_MS as u64 + LIFE_CHECK_MS as u64 / 4) * NS_PER_MS;
+
+/// An event of a PRP node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrpEvent {
+    /// A doubly attached node, a RedBox or a station behind one is heard for the first time.
+    NodeAppeared(MacAddress, NodeKind),
+    /// A node was not heard for NodeForgetTime.
+    NodeGone(MacAddress),
+    /// A node is heard on the other LAN only.
+    LanLost(MacAddress, Lan),
+    /// A node is heard on this LAN again.
+    LanRestored(MacAddress, Lan),
+    /// A node sends frames of the other LAN on this one: its cables are crossed, or the LANs are connected.
+    WrongLan(MacAddress, Lan),
+    /// Frames that this node sent return on this LAN. `true`: those of the other LAN, so that the LANs are connected.
+    OwnFramesReturn(Lan, bool),
+    /// The NodesTable is full of nodes in use: frames of further nodes may be delivered twice.
+    TableFull,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Observed {
+    /// Time of the first reading with the node.
+    since_ns: u64,
+    lost: [bool; 2],
+    wrong_lan: [u64; 2],
+    crossed: [bool; 2],
+}
+
+/// Derives events from successive readings.
+#[derive(Debug, Default)]
+pub struct Observer {
+    nodes: HashMap<MacAddress, Observed>,
+    own: [u64; 2],
+    returns: [bool; 2],
+    without_entry: u64,
+    is_full: bool,
+}
+
+const LANS: [Lan; 2] = [Lan::A, Lan::B];
+
+impl Observer {
+    /// Returns the events since the former reading. A condition is reported when it starts.
+    pub fn observe(&mut self, now_ns: u64, reading: &Reading) -> Vec<PrpEvent> {
+        let mut events = Vec::new();
+        let redundant = |node: &&NodeReading| node.kind != NodeKind::San;
+        for node in reading.nodes.iter().filter(redundant) {
+            self.observe_node(now_ns, node, &mut events);
+        }
+        let present = |mac: &MacAddress| {
+            let at = reading.nodes.binary_search_by_key(mac, |node| node.mac);
+            at.is_ok_and(|at| reading.nodes[at].kind != NodeKind::San)
+        };
+        let mut gone: Vec<_> =
+            self.nodes.extract_if(|mac, _| !present(mac)).map(|(mac, _)| mac).collect();
+        gone.sort_unstable();
+        events.extend(gone.into_iter().map(PrpEvent::NodeGone));
+        for (index, lan) in LANS.into_iter().enumerate() {
+            let counters = &reading.lans[index];
+            let returns = counters.own > self.own[index];
+            if returns && !self.returns[index] {
+                events.push(PrpEvent::OwnFramesReturn(lan, counters.own_of_other_lan > 0));
+            }
+            (self.own[index], self.returns[index]) = (counters.own, returns);
+        }
+        let without_entry = reading.lans.iter().map(|lan| lan.without_entry).sum();
+        let is_full = without_entry > self.without_entry;
+        if is_full && !self.is_full {
+            events.push(PrpEvent::TableFull);
+        }
+        (self.without_entry, self.is_full) = (without_entry, is_full);
+        events
+    }
+
+    fn observe_node(&mut self, now_ns: u64, node: &NodeReading, events: &mut Vec<PrpEvent>) {
+        let known = self.nodes.entry(node.mac).or_insert_with(|| {
+            events.push(PrpEvent::NodeAppeared(node.mac, node.kind));
+            Observed { since_ns: now_ns, ..Observed::default() }
+        });
+        let last: [u64; 2] =
+            core::array::from_fn(|lan| node.lans[lan].last_ns.unwrap_or(known.since_ns));
+        for (index, lan) in LANS.into_iter().enumerate() {
+            let (here, there) = (last[index], last[1 - index]);
+            let is_alive = now_ns.saturating_sub(here.max(there)) < LAN_LOSS_NS;
+            let is_lost = there.saturating_sub(here) > LAN_LOSS_NS;
+            if is_alive && is_lost && !known.lost[index] {
+                known.lost[index] = true;
+                events.push(PrpEvent::LanLost(node.mac, lan));
+            } else if !is_lost && known.lost[index] {
+                known.lost[index] = false;
+                events.push(PrpEvent::LanRestored(node.mac, lan));
+            }
+            let wrong_lan = node.lans[index].wrong_lan;
+            let crossed = wrong_lan > known.wrong_lan[index];
+            if crossed && !known.crossed[index] {
+                events.push(PrpEvent::WrongLan(node.mac, lan));
+            }
+            (known.wrong_lan[index], known.crossed[index]) = (wrong_lan, crossed);
+        }
+    }
+}
