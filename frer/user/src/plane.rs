@@ -11,7 +11,7 @@ use onbeat_frer::plane::{Plane, StreamRefusal};
 use onbeat_frer::prp;
 use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
-use onbeat_frer_xdp::Steering;
+use onbeat_frer_xdp::{Shield, Steering};
 use onbeat_link::raw::Umem;
 use onbeat_netdev::{Handle, Link, Namespace};
 
@@ -52,6 +52,17 @@ pub struct UserPlane {
     frames: u32,
     /// Present once there has been an AF_XDP port.
     xsk: Option<Xsk>,
+    /// Present with a link redundancy entity.
+    lans: Option<Lans>,
+}
+
+/// The LANs of a link redundancy entity.
+#[derive(Debug)]
+struct Lans {
+    /// Names of their ports.
+    ports: [String; 2],
+    /// Keeps frames of the entity from the network stack; `None`: the kernel does not support it.
+    shield: Option<Shield>,
 }
 
 /// State shared by AF_XDP ports.
@@ -87,6 +98,7 @@ impl UserPlane {
             max_streams: options.max_streams,
             frames: FRAMES * options.ports.clamp(1, SHARES),
             xsk: None,
+            lans: None,
         })
     }
 
@@ -159,6 +171,18 @@ impl UserPlane {
         Ok(())
     }
 
+    /// Keeps frames of the link redundancy entity from the network stack of its LANs, if the kernel supports it.
+    fn shield_lans(&mut self) {
+        let Some(Lans { ports, shield: Some(shield) }) = &mut self.lans else { return };
+        let indices = ports.iter().filter_map(|port| Some(self.ports.get(port)?.index));
+        if let Err(error) = shield.set_interfaces(&indices.collect::<Vec<_>>()) {
+            tracing::warn!(
+                "{error}: the network stack of the LAN interfaces also receives multicast frames of the PRP node; set \
+                 arp_ignore=1 there"
+            );
+        }
+    }
+
     /// Returns the program of one of these ports that runs on an interface.
     fn own_program(&self, link: &Link) -> Option<u32> {
         let steering = &self.xsk.as_ref()?.steering;
@@ -169,6 +193,7 @@ impl UserPlane {
     fn open(&mut self, name: &str, opened: OpenedPort, port: Port) -> Result<()> {
         self.forwarder.control().set_port(opened.place, Some(port))?;
         self.ports.insert(name.to_owned(), opened);
+        self.shield_lans();
         Ok(())
     }
 
@@ -404,7 +429,16 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
     }
 
     fn set_lre(&mut self, names: &[String], lre: Option<&prp::Parameters>) -> Result<(), E> {
+        let name = |port: PortId| names[usize::from(port.0)].clone();
+        let ports = lre.map(|lre| [name(lre.a.port), name(lre.b.port)]);
         let lre = lre.map(|lre| self.placed_lre(names, lre)).transpose()?;
+        self.lans = ports.map(|ports| {
+            let shield = self.lans.take().and_then(|lans| lans.shield);
+            let shield = shield.map_or_else(Shield::open, Ok);
+            let failed = |error| tracing::warn!("{error}");
+            Lans { ports, shield: shield.map_err(failed).ok() }
+        });
+        self.shield_lans();
         Ok(self.run(move |inside| inside.plane.set_lre(lre.as_ref(), inside.now_ns))?)
     }
 

@@ -14,6 +14,7 @@ mod owner;
 mod pin;
 mod plane;
 mod programs;
+mod shield;
 mod slots;
 mod steering;
 mod table;
@@ -24,4 +25,5 @@ pub use pin::{
     BPF_MOUNT, PinDirectory, PinOwner, check_path as check_pin_path, uses_mount_of_init,
 };
 pub use plane::{Options, Plane};
+pub use shield::Shield;
 pub use steering::Steering;

@@ -24,6 +24,14 @@ pub(super) const PAIR_OFFLOADS: [(&str, bool); 7] = [
     RX_GRO,
 ];
 
+/// Offloads that merge received frames: a merged one is no frame of its sender any more.
+pub(super) const MERGING: [(&str, bool); 4] = [
+    ("rx-gro", false),
+    ("rx-gro-hw", false),
+    ("rx-lro", false),
+    ("rx-udp-gro-forwarding", false),
+];
+
 /// GRO starts NAPI of a veth.
 pub(super) const RX_GRO: (&str, bool) = ("rx-gro", true);
 
@@ -49,7 +57,8 @@ const SERIAL_QUEUES: [&str; 14] = [
 
 /// Whether a node changes this feature of an interface.
 pub(super) fn is_changed_feature(name: &str) -> bool {
-    name == RX_VLAN || PAIR_OFFLOADS.iter().any(|(known, _)| *known == name)
+    let mut features = PAIR_OFFLOADS.iter().chain(&MERGING);
+    name == RX_VLAN || features.any(|(known, _)| *known == name)
 }
 
 /// Access to interfaces, and the locks on the interfaces of this node.

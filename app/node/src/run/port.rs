@@ -9,7 +9,7 @@ use onbeat_netdev::xdp::{self, XdpFeatures};
 use onbeat_netdev::{Link, VethEnd, XdpAttachment, XdpMode};
 use onbeat_wire::MacAddress;
 
-use super::devices::{Devices, PAIR_OFFLOADS, RX_GRO, RX_VLAN};
+use super::devices::{Devices, MERGING, PAIR_OFFLOADS, RX_GRO, RX_VLAN};
 use super::error::{Error, Result};
 use super::journal::Journal;
 use super::mode::Ability;
@@ -58,6 +58,9 @@ impl Devices {
         // A NIC that removes VLAN tags hides them from programs in the driver.
         if self.ethtool.feature(&name, RX_VLAN).unwrap_or(false) && filters {
             self.set_features(Some(journal), &link, &[(RX_VLAN, false)])?;
+        }
+        if port.lan.is_some() {
+            self.set_features(Some(journal), &link, &MERGING)?;
         }
         self.handle.set_up(&name).map_err(of_port)?;
         self.handle.link(&name).map_err(of_port)

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The network stack of an interface that is a LAN of a PRP node receives no multicast frame with a
+ * trailer: the node delivers it to the host, once. Packet sockets receive copies before this program.
+ * Otherwise the stack would answer ARP requests for the host's address by the address of the interface,
+ * and receivers of broadcasts would receive each one up to three times.
+ *
+ * Unicast frames are left alone: those to other addresses end in the stack by themselves.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+
+struct trailer {
+	__be16 sequence;
+	__be16 lan_and_size;
+	__be16 suffix;
+};
+
+#define LAN_ID(field) ((field) >> 12)
+#define LSDU_SIZE(field) ((field) & 0xfff)
+
+/* The kernel has removed the first VLAN tag. */
+static __always_inline __u32 lsdu_offset(__be16 protocol)
+{
+	if (protocol == bpf_htons(ETH_P_8021Q) || protocol == bpf_htons(ETH_P_8021AD))
+		return ETH_HLEN + 4;
+	return ETH_HLEN;
+}
+
+SEC("tcx/ingress")
+int prp_shield(struct __sk_buff *skb)
+{
+	struct trailer trailer;
+	struct ethhdr eth;
+	__u16 field;
+
+	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) || !(eth.h_dest[0] & 1))
+		return TC_ACT_UNSPEC;
+	/* No protocol of one link has a trailer, and its frames would pass with one. */
+	if (eth.h_dest[0] == 0x01 && eth.h_dest[1] == 0x80 && eth.h_dest[2] == 0xc2)
+		return TC_ACT_UNSPEC;
+	if (skb->len < ETH_HLEN + sizeof(trailer) ||
+	    bpf_skb_load_bytes(skb, skb->len - sizeof(trailer), &trailer, sizeof(trailer)))
+		return TC_ACT_UNSPEC;
+	field = bpf_ntohs(trailer.lan_and_size);
+	if (trailer.suffix != bpf_htons(0x88fb) || (LAN_ID(field) & 0xe) != 0xa ||
+	    LSDU_SIZE(field) != skb->len - lsdu_offset(eth.h_proto))
+		return TC_ACT_UNSPEC;
+	return TC_ACT_SHOT;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";
