@@ -4,5 +4,6 @@ pub mod config;
 pub mod control;
 pub mod doctor;
 pub mod notify;
+pub mod protect;
 pub mod run;
 pub mod service;

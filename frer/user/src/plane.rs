@@ -313,10 +313,8 @@ impl UserPlane {
     /// Returns the stream with indexes of ports instead of their numbers.
     fn placed(&self, names: &[String], stream: &Stream) -> Result<Stream> {
         let place = |port| {
-            self.placed_port(names, port).map_err(|port| Error::NotAttached {
-                stream: stream.name.clone(),
-                port,
-            })
+            self.placed_port(names, port)
+                .map_err(|port| Error::NotAttached { stream: stream.name.clone(), port })
         };
         let mut stream = stream.clone();
         for member in &mut stream.members {
@@ -330,9 +328,8 @@ impl UserPlane {
 
     /// Returns the entity with indexes of ports instead of their numbers.
     fn placed_lre(&self, names: &[String], lre: &prp::Parameters) -> Result<prp::Parameters> {
-        let place = |port| {
-            self.placed_port(names, port).map_err(|port| Error::LreNotAttached { port })
-        };
+        let place =
+            |port| self.placed_port(names, port).map_err(|port| Error::LreNotAttached { port });
         let mut lre = lre.clone();
         for port in [&mut lre.a.port, &mut lre.b.port, &mut lre.host] {
             *port = place(*port)?;

@@ -7,6 +7,7 @@ mod irq;
 pub(crate) mod laboratory;
 mod man;
 mod powerlink;
+mod protect;
 mod reload;
 mod reset;
 mod restored;
@@ -24,6 +25,7 @@ use onbeat_terminal::exit::Result;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Doctor(doctor::Arguments),
+    Protect(protect::Arguments),
     Run(run::Arguments),
     Show(show::Arguments),
     Reset(reset::Arguments),
@@ -62,6 +64,7 @@ impl Command {
     pub(crate) fn execute(self, verbose: u8, program: impl FnOnce() -> clap::Command) -> Result {
         match self {
             Command::Doctor(arguments) => arguments.execute(),
+            Command::Protect(arguments) => arguments.execute(),
             Command::Run(arguments) => arguments.execute(),
             Command::Show(arguments) => arguments.execute(),
             Command::Reset(arguments) => arguments.execute(),

@@ -136,10 +136,7 @@ fn supported(value: &Value<'_>, protocol: Protocol, backend: Backend) -> Option<
 }
 
 /// The ports, and their names. A faulty port keeps its name and number, so that streams that use it have no fault.
-pub(super) fn read_ports(
-    values: Vec<Value<'_>>,
-    node: &NodeConfig,
-) -> (Vec<PortConfig>, PortIds) {
+pub(super) fn read_ports(values: Vec<Value<'_>>, node: &NodeConfig) -> (Vec<PortConfig>, PortIds) {
     let of_node = node.backend;
     let mut ports = Vec::new();
     let mut ids = HashMap::new();

@@ -176,7 +176,9 @@ impl EventDetail {
             PrpEvent::LanLost(mac, _) => Self::NodeLanLost { mac: mac.to_string() },
             PrpEvent::LanRestored(mac, _) => Self::NodeLanRestored { mac: mac.to_string() },
             PrpEvent::WrongLan(mac, _) => Self::WrongLan { mac: mac.to_string() },
-            PrpEvent::OwnFramesReturn(_, lans_connected) => Self::OwnFramesReturn { lans_connected },
+            PrpEvent::OwnFramesReturn(_, lans_connected) => {
+                Self::OwnFramesReturn { lans_connected }
+            }
             PrpEvent::TableFull => Self::NodesTableFull,
         }
     }

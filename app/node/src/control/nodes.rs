@@ -141,20 +141,41 @@ impl NodesStatus {
 pub fn nodes_table(status: &NodesStatus) -> String {
     let age = |age: Option<u64>| age.map_or_else(|| "–".to_owned(), |ns| duration_ns(ns as f64));
     let mut lans = columns(&[
-        "LAN", "#RECEIVED", "#ACCEPTED", "#DUPLICATES", "#UNTAGGED", "#SUPERVISION", "#OWN",
-        "#WRONG LAN", "#PASSED",
+        "LAN",
+        "#RECEIVED",
+        "#ACCEPTED",
+        "#DUPLICATES",
+        "#UNTAGGED",
+        "#SUPERVISION",
+        "#OWN",
+        "#WRONG LAN",
+        "#PASSED",
     ]);
     for lan in &status.lans {
         let c = &lan.counters;
         let counts = [
-            c.received, c.accepted, c.duplicates, c.untagged, c.supervision, c.own, c.wrong_lan,
+            c.received,
+            c.accepted,
+            c.duplicates,
+            c.untagged,
+            c.supervision,
+            c.own,
+            c.wrong_lan,
             c.passed,
         ];
         let counts = counts.into_iter().map(integer);
         lans.row([lan.port.clone()].into_iter().chain(counts).collect::<Vec<_>>());
     }
     let mut nodes = columns(&[
-        "NODE", "TYPE", "#A", "#A AGE", "#B", "#B AGE", "#WRONG LAN", "#SUPERVISED", "REDBOX",
+        "NODE",
+        "TYPE",
+        "#A",
+        "#A AGE",
+        "#B",
+        "#B AGE",
+        "#WRONG LAN",
+        "#SUPERVISED",
+        "REDBOX",
     ]);
     for node in &status.nodes {
         nodes.row(vec![

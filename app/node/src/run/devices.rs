@@ -25,12 +25,8 @@ pub(super) const PAIR_OFFLOADS: [(&str, bool); 7] = [
 ];
 
 /// Offloads that merge received frames: a merged one is no frame of its sender any more.
-pub(super) const MERGING: [(&str, bool); 4] = [
-    ("rx-gro", false),
-    ("rx-gro-hw", false),
-    ("rx-lro", false),
-    ("rx-udp-gro-forwarding", false),
-];
+pub(super) const MERGING: [(&str, bool); 4] =
+    [("rx-gro", false), ("rx-gro-hw", false), ("rx-lro", false), ("rx-udp-gro-forwarding", false)];
 
 /// GRO starts NAPI of a veth.
 pub(super) const RX_GRO: (&str, bool) = ("rx-gro", true);

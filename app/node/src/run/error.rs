@@ -143,7 +143,9 @@ pub enum Error {
     #[error(transparent)]
     Unsupported(#[from] UnsupportedBackend),
     /// The node has another protocol.
-    #[error("node {node:?} is no PRP node: only those have a NodesTable; set protocol = \"prp\" in [node]")]
+    #[error(
+        "node {node:?} is no PRP node: only those have a NodesTable; set protocol = \"prp\" in [node]"
+    )]
     NotPrp {
         /// Its name.
         node: String,

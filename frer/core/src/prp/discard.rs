@@ -170,7 +170,11 @@ mod tests {
             for (later, is_first) in [(0, false), (1, false), (2, true), (3, true), (1000, true)] {
                 let mut numbers = ReceivedNumbers::default();
                 assert!(numbers.accept(3, start));
-                assert_eq!(numbers.accept(3, start.wrapping_add(later)), is_first, "{start} {later}");
+                assert_eq!(
+                    numbers.accept(3, start.wrapping_add(later)),
+                    is_first,
+                    "{start} {later}"
+                );
             }
         }
     }

@@ -26,8 +26,8 @@ mod watch;
 
 use alloc::vec::Vec;
 
-use onbeat_wire::prp::supervision;
 pub use onbeat_wire::prp::Lan;
+use onbeat_wire::prp::supervision;
 use onbeat_wire::prp::{self, Tail};
 use onbeat_wire::{EtherType, Frame, MacAddress};
 
@@ -330,8 +330,8 @@ impl Lre {
         }
         // A station that moved here from behind the host port.
         self.proxies.remove(source);
-        let is_supervision = supervision::is_destination(frame.destination())
-            && frame.ethertype() == EtherType::PRP;
+        let is_supervision =
+            supervision::is_destination(frame.destination()) && frame.ethertype() == EtherType::PRP;
         let is_wrong_lan = trailer.is_some_and(|trailer| trailer.lan != lan);
         let is_first = self.note(lan, now_ns, source, trailer);
         let counters = &mut self.lans[index];
@@ -443,8 +443,14 @@ impl Lre {
         let sequence = self.supervision_number;
         self.supervision_number = sequence.wrapping_add(1);
         let kind = supervision::NodeKind::DuplicateDiscard;
-        let content =
-            supervision::Repr { path: 0, version: supervision::VERSION, sequence, kind, node: station, redbox };
+        let content = supervision::Repr {
+            path: 0,
+            version: supervision::VERSION,
+            sequence,
+            kind,
+            node: station,
+            redbox,
+        };
         let header = [supervision::DESTINATION.0, self.parameters.mac.0].concat();
         let mut octets = header;
         octets.extend(EtherType::PRP.to_octets());

@@ -49,7 +49,8 @@ impl Proxies {
 
     /// Returns all stations in the order of their addresses.
     pub(super) fn read(&self) -> Vec<ProxyReading> {
-        let entry = |(mac, last_ns): (&MacAddress, &u64)| ProxyReading { mac: *mac, last_ns: *last_ns };
+        let entry =
+            |(mac, last_ns): (&MacAddress, &u64)| ProxyReading { mac: *mac, last_ns: *last_ns };
         let mut proxies: Vec<_> = self.by_mac.iter().map(entry).collect();
         proxies.sort_unstable_by_key(|proxy| proxy.mac);
         proxies

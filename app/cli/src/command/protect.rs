@@ -1,0 +1,130 @@
+//! `onbeat protect`
+
+use onbeat_node::protect::{self, Lifetime, Protection};
+use onbeat_node::run::Removal;
+
+use onbeat_terminal::exit::{CommandResult, Failure, Result};
+use onbeat_terminal::output;
+
+/// Make a link redundant: one interface above two networks
+///
+/// Creates an interface whose frames are sent over two interfaces at once, by PRP (IEC 62439-3). The receiver delivers the
+/// first copy of each. Peers are hosts with this command, and other PRP nodes; hosts without redundancy stay reachable.
+/// The two interfaces keep their addresses and protocols. The networks behind them must not be connected.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat protect eth1 eth2
+  onbeat protect eth1 eth2 --check
+  onbeat protect eth1 eth2 --save
+  onbeat protect eth1 eth2 --for eth3
+  onbeat protect --undo red0
+
+Exit status: 0 success, 1 the interface is removed incompletely, 2 error (nothing is changed).")]
+pub(crate) struct Arguments {
+    /// The interfaces of LAN A and LAN B
+    #[arg(value_name = "INTERFACE", num_args = 2, required_unless_present = "undo")]
+    lans: Vec<String>,
+    /// Name of the interface to create, and of its node
+    #[arg(long, default_value = "red0")]
+    name: String,
+    /// Protect the stations behind this interface (RedBox), instead of creating one
+    #[arg(long = "for", value_name = "INTERFACE")]
+    protected: Option<String>,
+    /// MTU of the created interface; raises that of both LANs if required [default: 6 less than the LANs]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(68..=4083), conflicts_with = "protected")]
+    mtu: Option<u32>,
+    /// Print the changes and the configuration, and change nothing
+    #[arg(long)]
+    check: bool,
+    /// Save the configuration in /etc/onbeat, and enable its service
+    #[arg(long, conflicts_with = "check")]
+    save: bool,
+    /// Remove a redundant interface, and restore the host
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "",
+          conflicts_with_all = ["lans", "protected", "mtu", "check", "save"])]
+    undo: Option<String>,
+    /// Print the state of the node as JSON
+    #[arg(long, conflicts_with_all = ["check", "undo"])]
+    json: bool,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        let Self { lans, name, protected, mtu, check, save, undo, json } = self;
+        if let Some(name) = undo {
+            return remove(name);
+        }
+        let lans = lans.try_into().map_err(|_| Failure::new("two interfaces are required"))?;
+        let protection = Protection { name, lans, protected, mtu };
+        let plan = protection.plan()?;
+        if check {
+            let changes: String = plan.changes.iter().map(|line| format!("{line}\n")).collect();
+            output::print(&format!("{changes}\n{}", plan.text))?;
+            return Ok(CommandResult::Success);
+        }
+        let lifetime = if save { Lifetime::Permanent } else { Lifetime::Boot };
+        let started = plan.start(lifetime)?;
+        if json {
+            output::print_json(&started.status)?;
+            return Ok(CommandResult::Success);
+        }
+        output::print(&protect::summary(&protection, &started.status))?;
+        if save {
+            let enabled = if started.is_enabled {
+                "its service is enabled"
+            } else {
+                "no service manager runs it"
+            };
+            output::print(&format!("saved: {}; {enabled}\n", started.file.display()))?;
+        }
+        Ok(CommandResult::Success)
+    }
+}
+
+/// Removes the interface of this name, or the only one.
+fn remove(name: String) -> Result {
+    let name = match (name.is_empty(), protect::names().as_slice()) {
+        (false, _) => name,
+        (true, [only]) => only.clone(),
+        (true, []) => return Err(Failure::new("onbeat protect created no interface on this host")),
+        (true, names) => {
+            let names = names.join(", ");
+            return Err(Failure::new(format!(
+                "several interfaces: {names}; name one: onbeat protect --undo NAME"
+            )));
+        }
+    };
+    let removal = protect::undo(&name)?;
+    if removal == Removal::Complete {
+        output::print(&format!("{name} is removed\n"))?;
+    }
+    Ok(CommandResult::good_if(removal == Removal::Complete))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn accepts_two_interfaces_or_a_removal() {
+        let Ok(Command::Protect(protect)) = parse("protect eth1 eth2 --check") else { panic!() };
+        assert_eq!(
+            (protect.lans.as_slice(), protect.name.as_str()),
+            (&["eth1".into(), "eth2".into()][..], "red0")
+        );
+        for line in [
+            "protect",
+            "protect eth1",
+            "protect a b c",
+            "protect a b --undo red0",
+            "protect a b --mtu 5000",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        let Ok(Command::Protect(protect)) = parse("protect --undo") else { panic!() };
+        assert_eq!(protect.undo.as_deref(), Some(""));
+        let Ok(Command::Protect(protect)) = parse("protect --undo red1") else { panic!() };
+        assert_eq!(protect.undo.as_deref(), Some("red1"));
+    }
+}

@@ -1,0 +1,313 @@
+//! A redundant interface in one command: the configuration of a PRP node from the names of interfaces, and its start.
+
+mod obstacle;
+mod process;
+
+use std::fmt::Write as _;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use onbeat_host::{PrivateDirectory, RUN, replace};
+use onbeat_netdev::{Handle, Link};
+
+use crate::config::{Config, TRAILER, is_name, name_rule};
+use crate::control::NodesStatus;
+use crate::run;
+use obstacle::Obstacles;
+pub use obstacle::ProtectError;
+pub use process::Started;
+
+/// Directory of saved configurations, as of `onbeat@.service`.
+const SAVED: &str = "/etc/onbeat";
+
+/// The first line of a file that this command wrote, and may remove.
+const MARK: &str = "# Written by onbeat protect";
+
+/// MTU of Ethernet.
+const ETHERNET_MTU: u32 = 1500;
+
+/// A redundant interface, or a redundancy box for the stations behind an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Protection {
+    /// Name of the node; without `protected`, that of the interface to create.
+    pub name: String,
+    /// The interfaces of LAN A and LAN B.
+    pub lans: [String; 2],
+    /// The interface of the stations to protect.
+    pub protected: Option<String>,
+    /// MTU of the interface to create.
+    pub mtu: Option<u32>,
+}
+
+/// Whether a configuration outlives a restart of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Until the next restart.
+    Boot,
+    /// It is saved, and its service is enabled.
+    Permanent,
+}
+
+impl Lifetime {
+    fn directory(self) -> &'static Path {
+        Path::new(match self {
+            Self::Boot => RUN,
+            Self::Permanent => SAVED,
+        })
+    }
+}
+
+/// A checked protection: its configuration, and its changes of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    name: String,
+    /// The configuration file.
+    pub text: String,
+    /// The changes, one per line.
+    pub changes: Vec<String>,
+}
+
+impl Protection {
+    /// Checks the interfaces of this host, and plans the changes.
+    ///
+    /// # Errors
+    /// All obstacles, each with its remedy.
+    pub fn plan(&self) -> Result<Plan, ProtectError> {
+        if !is_name(&self.name) {
+            let rule = name_rule();
+            return Err(ProtectError::Name { name: self.name.clone(), rule });
+        }
+        let handle = Handle::open().map_err(run::Error::from)?;
+        let mut obstacles = Obstacles::default();
+        let links = self.lans.each_ref().map(|name| obstacles.lan(&handle, name));
+        let protected = self.protected.as_ref().map(|name| obstacles.protected(&handle, name));
+        let protected = protected.flatten();
+        if self.protected.is_none() {
+            obstacles.new_interface(&handle, &self.name);
+        }
+        obstacles.distinct(&links, protected.as_ref());
+        let needed = match &protected {
+            Some(link) => Some(link.mtu + TRAILER),
+            None => self.mtu.map(|mtu| mtu + TRAILER),
+        };
+        let raised = |link: &Link| needed.filter(|needed| link.mtu < *needed);
+        for link in links.iter().flatten().filter(|link| raised(link).is_some()) {
+            obstacles.session(link);
+        }
+        obstacles.into_result()?;
+        let [Some(a), Some(b)] = &links else { unreachable!("a missing one is an obstacle") };
+        let text = self.text([raised(a), raised(b)]);
+        Config::parse(&text, &self.name).map_err(run::Error::from)?;
+        let changes = self.changes([a, b], raised, protected.as_ref());
+        Ok(Plan { name: self.name.clone(), text, changes })
+    }
+
+    /// Returns the configuration file, with MTUs to set on the LANs.
+    fn text(&self, mtus: [Option<u32>; 2]) -> String {
+        let mut text = format!("{MARK}\n\n[node]\nname = \"{}\"\nprotocol = \"prp\"\n", self.name);
+        let mtu = |mtu: Option<u32>| mtu.map(|mtu| format!("mtu = {mtu}\n")).unwrap_or_default();
+        // Writing to a String cannot fail.
+        let _ = match &self.protected {
+            Some(interface) => write!(
+                text,
+                "\n[[port]]\nname = \"stations\"\ninterface = \"{interface}\"\npromiscuous = \"yes\"\n"
+            ),
+            None => write!(
+                text,
+                "\n[[port]]\nname = \"host\"\ninterface = \"{}\"\ncreate = \"veth\"\n{}",
+                self.name,
+                mtu(self.mtu)
+            ),
+        };
+        for ((interface, lan), to_set) in self.lans.iter().zip(["a", "b"]).zip(mtus) {
+            let _ = write!(
+                text,
+                "\n[[port]]\nname = \"{lan}\"\ninterface = \"{interface}\"\nlan = \"{lan}\"\n{}",
+                mtu(to_set)
+            );
+        }
+        text
+    }
+
+    fn changes(
+        &self,
+        links: [&Link; 2],
+        raised: impl Fn(&Link) -> Option<u32>,
+        protected: Option<&Link>,
+    ) -> Vec<String> {
+        let mut changes = Vec::new();
+        match protected {
+            Some(link) => changes.push(format!(
+                "{}: its stations are protected; promiscuous, received frames are not merged",
+                link.name
+            )),
+            None => {
+                let narrow = links[0].mtu.min(links[1].mtu).saturating_sub(TRAILER);
+                let mtu = self.mtu.unwrap_or(narrow);
+                let mut line = format!("{}: created, with MTU {mtu}", self.name);
+                if self.mtu.is_none() && mtu < ETHERNET_MTU {
+                    let _ = write!(
+                        line,
+                        " (the trailer has {TRAILER} octets; --mtu {ETHERNET_MTU} sets that of the LANs to {}, which all \
+                         switches must support)",
+                        ETHERNET_MTU + TRAILER
+                    );
+                }
+                changes.push(line);
+            }
+        }
+        for (link, lan) in links.into_iter().zip(["A", "B"]) {
+            let mut line = format!(
+                "{}: LAN {lan}; promiscuous, received frames are not merged (GRO, LRO)",
+                link.name
+            );
+            if let Some(mtu) = raised(link) {
+                let _ = write!(line, ", MTU {mtu} instead of {}", link.mtu);
+            }
+            changes.push(line);
+        }
+        changes
+    }
+}
+
+impl Plan {
+    /// Writes the configuration and starts its node; waits until it runs.
+    ///
+    /// # Errors
+    /// The node runs already, or cannot start; the file cannot be written.
+    pub fn start(&self, lifetime: Lifetime) -> Result<Started, ProtectError> {
+        process::refuse_running(&self.name)?;
+        let file = self.write(lifetime)?;
+        let started = process::start(&self.name, &file, lifetime);
+        if started.is_err() {
+            remove_file(lifetime, &self.name)?;
+        }
+        started
+    }
+
+    fn write(&self, lifetime: Lifetime) -> Result<PathBuf, ProtectError> {
+        let directory = PrivateDirectory::create(lifetime.directory()).map_err(run::Error::from)?;
+        let name = file_name(&self.name);
+        let path = directory.file(&name);
+        if directory.stat(&name).map_err(run::Error::from)?.is_some() && !is_marked(&path) {
+            return Err(ProtectError::ForeignFile { path });
+        }
+        replace(directory.as_fd(), name.as_ref(), self.text.as_bytes())
+            .map_err(|source| ProtectError::Write { path: path.clone(), source })?;
+        Ok(path)
+    }
+}
+
+/// Removes a redundant interface: stops its node, restores the host, and removes its file.
+///
+/// # Errors
+/// There is none of this name; the node cannot be removed.
+pub fn undo(name: &str) -> Result<run::Removal, ProtectError> {
+    if !is_name(name) {
+        return Err(ProtectError::Name { name: name.to_owned(), rule: name_rule() });
+    }
+    let saved = Lifetime::Permanent.directory().join(file_name(name));
+    if is_marked(&saved) {
+        process::disable(name)?;
+    }
+    let removal = run::down(name, false)?;
+    if let Some(directory) = PrivateDirectory::open(Path::new(RUN)).map_err(run::Error::from)? {
+        let log = process::log_name(name);
+        if directory.stat(&log).map_err(run::Error::from)?.is_some() {
+            directory.remove(&log).map_err(run::Error::from)?;
+        }
+    }
+    for lifetime in [Lifetime::Boot, Lifetime::Permanent] {
+        remove_file(lifetime, name)?;
+    }
+    Ok(removal)
+}
+
+/// Returns the names of nodes that this command started or saved.
+#[must_use]
+pub fn names() -> Vec<String> {
+    let mut names = Vec::new();
+    for lifetime in [Lifetime::Boot, Lifetime::Permanent] {
+        let Ok(files) = std::fs::read_dir(lifetime.directory()) else { continue };
+        let files = files.flatten().map(|file| file.path()).filter(|path| is_marked(path));
+        let stem = |path: PathBuf| Some(path.file_stem()?.to_str()?.to_owned());
+        names.extend(files.filter_map(stem));
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// Removes the file of a node if this command wrote it.
+fn remove_file(lifetime: Lifetime, name: &str) -> Result<(), ProtectError> {
+    let directory = PrivateDirectory::open(lifetime.directory()).map_err(run::Error::from)?;
+    let name = file_name(name);
+    match directory {
+        Some(directory) if is_marked(&directory.file(&name)) => {
+            Ok(directory.remove(&name).map_err(run::Error::from)?)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn file_name(name: &str) -> String {
+    format!("{name}.toml")
+}
+
+/// Whether a file was written by this command.
+fn is_marked(path: &Path) -> bool {
+    let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+    let text =
+        is_toml.then(|| onbeat_host::file::read_text(path, crate::config::LONGEST).ok()).flatten();
+    text.is_some_and(|text| text.lines().next() == Some(MARK))
+}
+
+/// Summary of a started node, with the next steps.
+#[must_use]
+pub fn summary(protection: &Protection, status: &NodesStatus) -> String {
+    let Protection { name, lans: [a, b], protected, .. } = protection;
+    let subject = protected.as_ref().map_or_else(
+        || format!("{name} ({}) sends", status.mac),
+        |interface| format!("node {name:?} sends for the stations behind {interface}"),
+    );
+    let next = match protected {
+        Some(_) => String::new(),
+        None => format!("next: ip address add ADDRESS/PREFIX dev {name}\n"),
+    };
+    format!(
+        "{subject} over {a} (LAN A) and {b} (LAN B)\n{next}nodes: onbeat show {name} --nodes\nremove: onbeat protect --undo {name}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn protection() -> Protection {
+        let lans = ["eth1", "eth2"].map(str::to_owned);
+        Protection { name: "red0".into(), lans, protected: None, mtu: None }
+    }
+
+    #[test]
+    fn the_configuration_is_a_prp_node() {
+        let text = protection().text([None, None]);
+        let config = Config::parse(&text, "red0.toml").unwrap();
+        let prp = config.prp.as_ref().unwrap();
+        assert_eq!(config.node.name, "red0");
+        assert_eq!(config.port(prp.a).interface, "eth1");
+        assert_eq!(config.port(prp.b).interface, "eth2");
+        assert_eq!(config.port(prp.host).interface, "red0");
+        assert!(config.port(prp.host).create.is_some());
+    }
+
+    #[test]
+    fn a_redundancy_box_protects_an_interface_and_widens_the_lans() {
+        let protection = Protection { protected: Some("eth3".into()), ..protection() };
+        let text = protection.text([Some(1506), None]);
+        let config = Config::parse(&text, "red0.toml").unwrap();
+        let prp = config.prp.as_ref().unwrap();
+        assert_eq!(config.port(prp.host).interface, "eth3");
+        assert_eq!((config.port(prp.a).mtu, config.port(prp.b).mtu), (Some(1506), None));
+        assert!(config.port(prp.host).create.is_none());
+    }
+}

@@ -1,0 +1,188 @@
+//! What prevents a redundant interface, all at once and each with its remedy.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use nix::ifaddrs::getifaddrs;
+use onbeat_netdev::{Handle, Link, MAX_NAME};
+
+use crate::config::VETH_SUFFIX;
+use crate::{control, run};
+
+/// Why a redundant interface cannot be created or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtectError {
+    /// Not the name of a node.
+    #[error("{name:?} is not a valid name; use {rule}")]
+    Name {
+        /// The name.
+        name: String,
+        /// The rule.
+        rule: String,
+    },
+    /// The state of this host.
+    #[error("{}", .0.join("\n"))]
+    Obstacles(Vec<String>),
+    /// A node of this name runs.
+    #[error(
+        "node {name:?} runs already; remove it with: onbeat down {name}, or use another --name"
+    )]
+    Running {
+        /// Its name.
+        name: String,
+    },
+    /// A file that another program or person wrote.
+    #[error(
+        "{path:?} exists and was not written by onbeat protect; use another --name, or move the file"
+    )]
+    ForeignFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The configuration cannot be written.
+    #[error("cannot write {path:?}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The daemon cannot be started.
+    #[error("cannot start {program:?}: {source}")]
+    Spawn {
+        /// The program.
+        program: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The daemon exited, or does not answer.
+    #[error("the node did not start: {why}")]
+    NotStarted {
+        /// The end of its log.
+        why: String,
+    },
+    /// The service manager.
+    #[error("{command}: {why}; the node is not changed")]
+    Service {
+        /// The command.
+        command: String,
+        /// Its message.
+        why: String,
+    },
+    /// The node.
+    #[error(transparent)]
+    Run(#[from] run::Error),
+    /// The control socket of the node.
+    #[error(transparent)]
+    Client(#[from] control::ClientError),
+}
+
+/// Obstacles that were found.
+#[derive(Debug, Default)]
+pub(super) struct Obstacles(Vec<String>);
+
+impl Obstacles {
+    pub(super) fn into_result(self) -> Result<(), ProtectError> {
+        if self.0.is_empty() { Ok(()) } else { Err(ProtectError::Obstacles(self.0)) }
+    }
+
+    /// Returns the interface of a LAN.
+    pub(super) fn lan(&mut self, handle: &Handle, name: &str) -> Option<Link> {
+        let link = self.link(handle, name)?;
+        if is_wireless(&link.name) {
+            self.0.push(format!(
+                "interface {name:?} is a wireless station, which sends frames of its own address only; use a tunnel over \
+                 it (such as gretap or vxlan), or a bridge with 4addr (WDS)"
+            ));
+        }
+        Some(link)
+    }
+
+    /// Returns the interface of stations to protect.
+    pub(super) fn protected(&mut self, handle: &Handle, name: &str) -> Option<Link> {
+        self.link(handle, name)
+    }
+
+    fn link(&mut self, handle: &Handle, name: &str) -> Option<Link> {
+        let link = match handle.link(name) {
+            Ok(link) => link,
+            Err(error) => {
+                self.0.push(format!("{error}; ip link lists the interfaces"));
+                return None;
+            }
+        };
+        if link.loopback {
+            self.0.push(format!(
+                "interface {name:?} is the loopback interface; use an Ethernet interface"
+            ));
+        } else if link.mac.is_none() {
+            self.0.push(format!(
+                "interface {name:?} is no Ethernet interface; use one with a MAC address"
+            ));
+        }
+        if link.master.is_some() {
+            self.0.push(format!(
+                "interface {name:?} belongs to a bridge or a bond, which would forward frames a second time; remove it \
+                 from there: ip link set {name} nomaster"
+            ));
+        }
+        Some(link)
+    }
+
+    /// Checks the name of the interface to create.
+    pub(super) fn new_interface(&mut self, handle: &Handle, name: &str) {
+        let longest = MAX_NAME - VETH_SUFFIX.len();
+        if name.len() > longest {
+            self.0.push(format!(
+                "the name {name:?} is too long for an interface; use {longest} characters at most"
+            ));
+        } else if handle.link(name).is_ok() {
+            self.0.push(format!("interface {name:?} exists; use another --name, or remove it with: onbeat protect --undo {name}"));
+        }
+    }
+
+    /// Checks that all interfaces are different.
+    pub(super) fn distinct(&mut self, lans: &[Option<Link>; 2], protected: Option<&Link>) {
+        let links: Vec<&Link> = lans.iter().flatten().chain(protected).collect();
+        for (place, link) in links.iter().enumerate() {
+            if links[..place].iter().any(|other| other.index == link.index) {
+                self.0.push(format!(
+                    "interface {:?} is named twice; use different interfaces",
+                    link.name
+                ));
+            }
+        }
+    }
+
+    /// Checks that a change of the MTU does not interrupt the session of this command.
+    pub(super) fn session(&mut self, link: &Link) {
+        let Some(address) = session_address() else { return };
+        if has_address(&link.name, address) {
+            self.0.push(format!(
+                "this session uses {address} on {:?}, whose MTU would change, which interrupts some drivers; set its MTU \
+                 first, or run the command from a console",
+                link.name
+            ));
+        }
+    }
+}
+
+/// The address of this host in the present ssh session: "CLIENT PORT SERVER PORT".
+fn session_address() -> Option<IpAddr> {
+    std::env::var("SSH_CONNECTION").ok()?.split(' ').nth(2)?.parse().ok()
+}
+
+fn has_address(interface: &str, address: IpAddr) -> bool {
+    let addresses = getifaddrs().into_iter().flatten();
+    let mut addresses = addresses.filter(|entry| entry.interface_name == interface);
+    addresses.any(|entry| {
+        let Some(storage) = entry.address else { return false };
+        let v4 = storage.as_sockaddr_in().map(|socket| IpAddr::V4(socket.ip()));
+        let v6 = storage.as_sockaddr_in6().map(|socket| IpAddr::V6(socket.ip()));
+        v4.or(v6) == Some(address)
+    })
+}
+
+fn is_wireless(interface: &str) -> bool {
+    Path::new("/sys/class/net").join(interface).join("phy80211").exists()
+}

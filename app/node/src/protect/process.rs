@@ -1,0 +1,118 @@
+//! The daemon of a redundant interface: as a service if it is saved, else as a process in the background.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use onbeat_host::RUN;
+
+use super::{Lifetime, ProtectError};
+use crate::control::{Client, DIRECTORY, NodesStatus};
+
+/// Longest time until a started node answers.
+const START: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Present if systemd is the service manager of this host.
+const SYSTEMD: &str = "/run/systemd/system";
+
+/// A started node.
+#[derive(Debug)]
+pub struct Started {
+    /// Its state.
+    pub status: NodesStatus,
+    /// Its configuration file.
+    pub file: PathBuf,
+    /// Whether its service starts it again after a restart of the host.
+    pub is_enabled: bool,
+}
+
+pub(super) fn refuse_running(name: &str) -> Result<(), ProtectError> {
+    match Client::to_node(Some(name), Path::new(DIRECTORY)) {
+        Ok(_) => Err(ProtectError::Running { name: name.to_owned() }),
+        Err(_) => Ok(()),
+    }
+}
+
+pub(super) fn start(name: &str, file: &Path, lifetime: Lifetime) -> Result<Started, ProtectError> {
+    let is_enabled = lifetime == Lifetime::Permanent && Path::new(SYSTEMD).exists();
+    let status = if is_enabled {
+        systemctl(&["enable", "--now", &unit(name)])?;
+        wait(name, None)?
+    } else {
+        let log = Path::new(RUN).join(log_name(name));
+        let mut child = spawn(file, &log)?;
+        wait(name, Some((&mut child, &log)))?
+    };
+    Ok(Started { status, file: file.to_owned(), is_enabled })
+}
+
+/// Disables and stops the service of a saved node.
+pub(super) fn disable(name: &str) -> Result<(), ProtectError> {
+    if Path::new(SYSTEMD).exists() { systemctl(&["disable", "--now", &unit(name)]) } else { Ok(()) }
+}
+
+/// Name of the log of a node in the run-time directory.
+pub(super) fn log_name(name: &str) -> String {
+    format!("{name}.log")
+}
+
+fn unit(name: &str) -> String {
+    format!("onbeat@{name}.service")
+}
+
+fn systemctl(arguments: &[&str]) -> Result<(), ProtectError> {
+    let command = format!("systemctl {}", arguments.join(" "));
+    let output = Command::new("/usr/bin/systemctl").args(arguments).output();
+    let why = match output {
+        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(ProtectError::Service { command, why })
+}
+
+/// Starts the daemon in a process group of its own, which a terminal does not signal.
+fn spawn(file: &Path, log: &Path) -> Result<Child, ProtectError> {
+    let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/onbeat"));
+    let failed = |source| ProtectError::Spawn { program: program.clone(), source };
+    let output = onbeat_host::output::create(log).map_err(failed)?;
+    let errors = output.try_clone().map_err(failed)?;
+    let mut command = Command::new(&program);
+    command.arg("run").arg(file).current_dir("/").process_group(0);
+    command.stdin(Stdio::null()).stdout(output).stderr(errors);
+    command.spawn().map_err(failed)
+}
+
+/// Waits until the node answers.
+fn wait(name: &str, mut child: Option<(&mut Child, &Path)>) -> Result<NodesStatus, ProtectError> {
+    let end = Instant::now() + START;
+    loop {
+        if let Ok(mut client) = Client::to_node(Some(name), Path::new(DIRECTORY)) {
+            return Ok(client.nodes()?);
+        }
+        if let Some((child, log)) = &mut child {
+            if child.try_wait().ok().flatten().is_some() {
+                return Err(ProtectError::NotStarted { why: last_lines(log) });
+            }
+        }
+        if Instant::now() >= end {
+            if let Some((child, _)) = &mut child {
+                // It would start later, unnoticed.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            let why = format!("it does not answer within {} s", START.as_secs());
+            return Err(ProtectError::NotStarted { why });
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Returns the last lines of a log.
+fn last_lines(log: &Path) -> String {
+    let text = onbeat_host::file::read_text(log, 1 << 20).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().rev().take(4).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+}
