@@ -1,5 +1,6 @@
 //! NodesTable: the nodes that are heard on LAN A and LAN B.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hashbrown::{HashMap, HashSet};
@@ -59,6 +60,11 @@ impl Node {
         frames.chain(self.supervision.map(|supervision| supervision.at_ns)).max().unwrap_or(0)
     }
 
+    /// Returns whether the node is known by frames without a trailer only.
+    fn is_single(&self) -> bool {
+        self.numbers.is_none() && self.supervision.is_none()
+    }
+
     /// Returns how soon the entry is evicted, later ones first; `None`: it is in use.
     fn eviction(&self, now_ns: u64, forget_ns: u64) -> Option<(Eviction, u64)> {
         let last = self.last_ns();
@@ -87,8 +93,10 @@ enum Eviction {
 pub(super) struct Nodes {
     by_mac: HashMap<MacAddress, Node>,
     capacity: usize,
-    /// Entries out of use at the last search, the next one to evict last.
-    candidates: Vec<((Eviction, u64), MacAddress)>,
+    /// Nodes without redundancy at the last search and those inserted since, the next one to evict first.
+    singles: VecDeque<MacAddress>,
+    /// Other entries out of use at the last search, the next one to evict last.
+    idle: Vec<((Eviction, u64), MacAddress)>,
     /// Time of the last search.
     searched_ns: Option<u64>,
     /// Entries that were evicted for others.
@@ -100,7 +108,8 @@ impl Nodes {
         Self {
             by_mac: HashMap::new(),
             capacity,
-            candidates: Vec::new(),
+            singles: VecDeque::new(),
+            idle: Vec::new(),
             searched_ns: None,
             evicted: 0,
         }
@@ -125,8 +134,12 @@ impl Nodes {
                 return None;
             }
             // More than once after the capacity was reduced.
+            let is_full = self.by_mac.len() >= self.capacity;
             while self.by_mac.len() >= self.capacity {
                 self.evict(redundant, now_ns, forget_ns)?;
+            }
+            if is_full && !redundant {
+                self.singles.push_back(mac);
             }
         }
         Some(self.by_mac.entry(mac).or_insert_with(Node::new))
@@ -137,27 +150,42 @@ impl Nodes {
         let searched = self.searched_ns.and_then(|searched| now_ns.checked_sub(searched));
         if searched.is_none_or(|ago_ns| ago_ns >= SEARCH_INTERVAL_NS) {
             self.searched_ns = Some(now_ns);
-            let nodes = self.by_mac.iter();
-            let unused =
-                |(mac, node): (&MacAddress, &Node)| Some((node.eviction(now_ns, forget_ns)?, *mac));
-            self.candidates.clear();
-            self.candidates.extend(nodes.filter_map(unused));
-            self.candidates.sort_unstable_by(|one, other| other.cmp(one));
+            self.search(now_ns, forget_ns);
         }
-        loop {
-            let (eviction, mac) = *self.candidates.last()?;
-            if !redundant && eviction.0 != Eviction::Single {
-                return None;
+        // Unless they were heard or removed since the search.
+        while let Some(mac) = self.singles.pop_front() {
+            if self.by_mac.get(&mac).is_some_and(Node::is_single) {
+                return Some(self.remove_evicted(mac));
             }
-            self.candidates.pop();
-            // Unless it was heard or removed since.
+        }
+        if !redundant {
+            return None;
+        }
+        while let Some((eviction, mac)) = self.idle.pop() {
             let now = self.by_mac.get(&mac).and_then(|node| node.eviction(now_ns, forget_ns));
             if now == Some(eviction) {
-                self.by_mac.remove(&mac);
-                self.evicted += 1;
-                return Some(());
+                return Some(self.remove_evicted(mac));
             }
         }
+        None
+    }
+
+    /// Searches entries that are out of use.
+    fn search(&mut self, now_ns: u64, forget_ns: u64) {
+        let nodes = self.by_mac.iter();
+        let unused =
+            |(mac, node): (&MacAddress, &Node)| Some((node.eviction(now_ns, forget_ns)?, *mac));
+        self.idle.clear();
+        self.idle.extend(nodes.filter_map(unused));
+        self.idle.sort_unstable_by(|one, other| other.cmp(one));
+        let singles = self.idle.partition_point(|((class, _), _)| *class != Eviction::Single);
+        self.singles.clear();
+        self.singles.extend(self.idle.drain(singles..).rev().map(|(_, mac)| mac));
+    }
+
+    fn remove_evicted(&mut self, mac: MacAddress) {
+        self.by_mac.remove(&mac);
+        self.evicted += 1;
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (MacAddress, &Node)> {

@@ -94,11 +94,17 @@ struct Node {
     number: u16,
     /// Stations behind the host port; the host itself is the first.
     stations: Vec<MacAddress>,
-    restarted_ns: u64,
+    restarts_ns: Vec<u64>,
     windows: BTreeMap<MacAddress, DropWindow>,
     /// The LAN at each port.
     lans: [usize; 2],
     down_until_ns: [u64; 2],
+}
+
+impl Node {
+    fn restarted_within(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.restarts_ns.iter().any(|at_ns| (from_ns..=to_ns).contains(at_ns))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,7 +210,7 @@ impl World {
                 lre,
                 number,
                 stations,
-                restarted_ns: now_ns,
+                restarts_ns: Vec::new(),
                 windows: BTreeMap::new(),
                 lans,
                 down_until_ns: [0; 2],
@@ -242,7 +248,8 @@ impl World {
         if self.plan.restarts && self.random.one_in(3000) {
             let lre = self.entity(self.nodes[at].number, now_ns);
             let node = &mut self.nodes[at];
-            (node.lre, node.restarted_ns) = (lre, now_ns);
+            node.lre = lre;
+            node.restarts_ns.push(now_ns);
         }
         if self.plan.cuts && self.random.one_in(100) {
             let port = self.random.below(2) as usize;
@@ -444,13 +451,13 @@ impl World {
                     verdict.passed += 1;
                 } else if sent.from == Attachment::Node(at) {
                     let is_recent = last_ns - sent.at_ns < forget_ns / 2;
-                    let is_known = sent.at_ns >= node.restarted_ns || node.restarted_ns > last_ns;
+                    let is_known = !node.restarted_within(sent.at_ns, last_ns);
                     verdict.returned += u64::from(is_recent && is_known && delivered > 0);
                 } else if let Attachment::San(_) = sent.from {
                     assert_eq!(delivered, arrivals, "delivered whole");
                 } else {
                     verdict.lost += u64::from(delivered == 0);
-                    let is_restarted = (first_ns..=last_ns).contains(&node.restarted_ns);
+                    let is_restarted = node.restarted_within(first_ns, last_ns);
                     let is_promised = last_ns - first_ns < forget_ns / 2 && !is_restarted;
                     verdict.twice += u64::from(is_promised && delivered > 1);
                 }
