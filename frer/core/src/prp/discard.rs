@@ -25,6 +25,9 @@ pub const SOURCE_OCTETS: usize = WORDS * size_of::<u64>();
 /// Greatest distance of a late number behind the newest one. A number further behind is taken as one ahead.
 pub const MAX_BEHIND: u16 = 32767;
 
+/// Periods of a forget time.
+const FORGET: i32 = 2;
+
 /// A word: 16 bits accepted in the present period, 16 bits of the period before, 20 bits period, 12 bits lap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Word(u64);
@@ -96,17 +99,19 @@ const fn distance(from: u32, to: u32, bits: u32) -> i32 {
 
 /// The numbers received from one source.
 #[derive(Debug, Clone)]
-pub struct ReceivedNumbers {
+pub(super) struct ReceivedNumbers {
     words: Box<[Word; WORDS]>,
     /// The newest number and, above it, the lap. `None`: no number so far.
     newest: Option<u32>,
+    /// The latest period with a frame.
+    latest: u32,
 }
 
 impl Default for ReceivedNumbers {
     fn default() -> Self {
         // Not on the stack.
         let words = alloc::vec![Word::default(); WORDS].into_boxed_slice();
-        Self { words: words.try_into().expect("the number of words"), newest: None }
+        Self { words: words.try_into().expect("the number of words"), newest: None, latest: 0 }
     }
 }
 
@@ -114,13 +119,21 @@ impl ReceivedNumbers {
     /// Returns whether a frame is the first one with its number. `period`: the time in units of half the forget time.
     ///
     /// A number discards if it was accepted in this or the former period and fewer than 32,768 numbers are newer.
-    pub fn accept(&mut self, number: u16, period: u32) -> bool {
+    pub(super) fn accept(&mut self, number: u16, period: u32) -> bool {
         let Some(newest) = self.newest else {
             // Lap 1: words have lap 0, and numbers before the first one are of it.
             let first = 1 << 16 | u32::from(number);
-            self.newest = Some(first);
+            (self.newest, self.latest) = (Some(first), period);
             return self.record(first, period);
         };
+        let silence = period.wrapping_sub(self.latest) as i32;
+        // All numbers are forgotten: in a new lap, none returns when the periods of words wrap around.
+        let newest = if silence < FORGET { newest } else { newest.wrapping_add(1 << 16) };
+        // Small steps back are those of several CPUs.
+        if silence > 0 || silence < -FORGET {
+            self.latest = period;
+        }
+        self.newest = Some(newest);
         let behind = (newest as u16).wrapping_sub(number);
         if behind <= MAX_BEHIND {
             return self.record(newest.wrapping_sub(behind.into()), period);
@@ -149,8 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// Periods of a forget time.
-    const FORGET: u32 = 2;
+    const FORGET: u32 = super::FORGET as u32;
 
     #[test]
     fn the_second_copy_is_discarded_and_a_third_one_too() {

@@ -56,7 +56,10 @@ pub const MAX_NODES: u16 = 512;
 /// Shortest time between supervision frames of many stations, in milliseconds.
 const SHORTEST_SUPERVISION_MS: u32 = 50;
 
-/// NodeRebootInterval exceeds EntryForgetTime by this time, in milliseconds.
+/// NodeRebootInterval, in milliseconds: exceeds the default of EntryForgetTime, which receivers may have.
+const NODE_REBOOT_MS: u32 = 500;
+
+/// NodeRebootInterval exceeds EntryForgetTime by this time at least, in milliseconds.
 const REBOOT_MARGIN_MS: u32 = 100;
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -163,7 +166,9 @@ impl Drawn {
 
     /// Draws the number of a frame.
     fn draw(&mut self, period: u32) {
-        match period.wrapping_sub(self.period) {
+        match period.wrapping_sub(self.period) as i32 {
+            // Several CPUs read the clock in another order.
+            -1 => return self.total += 1,
             0 => {}
             1 => (self.at_start_before, self.at_start) = (self.at_start, self.total),
             _ => (self.at_start_before, self.at_start) = (self.total, self.total),
@@ -174,8 +179,8 @@ impl Drawn {
 
     /// Returns whether a number was drawn within the forget time.
     fn is_recent(&self, number: u16, period: u32) -> bool {
-        let since = match period.wrapping_sub(self.period) {
-            0 => self.at_start_before,
+        let since = match period.wrapping_sub(self.period) as i32 {
+            -1 | 0 => self.at_start_before,
             1 => self.at_start,
             _ => self.total,
         };
@@ -205,7 +210,8 @@ impl Lre {
     /// Starts an entity, which sends nothing for NodeRebootInterval.
     #[must_use]
     pub fn new(parameters: Parameters, now_ns: u64) -> Self {
-        let silence = u64::from(parameters.entry_forget_ms + REBOOT_MARGIN_MS) * NS_PER_MS;
+        let silence_ms = parameters.entry_forget_ms.saturating_add(REBOOT_MARGIN_MS);
+        let silence = u64::from(silence_ms.max(NODE_REBOOT_MS)) * NS_PER_MS;
         Self {
             nodes: Nodes::new(parameters.max_nodes.into()),
             parameters,
@@ -224,8 +230,10 @@ impl Lre {
     pub fn set_parameters(&mut self, parameters: Parameters) {
         if parameters.entry_forget_ms != self.parameters.entry_forget_ms {
             // Periods of another length: what is remembered has no age any more.
-            self.nodes.clear();
+            self.nodes.forget_numbers();
         }
+        self.nodes.remove(parameters.mac);
+        self.proxies.remove(parameters.mac);
         self.nodes.set_capacity(parameters.max_nodes.into());
         self.parameters = parameters;
     }
@@ -320,8 +328,8 @@ impl Lre {
             return Outcome::Pass;
         }
         let trailer = frame.prp().ok();
-        let (period, source) = (self.period(now_ns), frame.source());
-        if self.is_own(source, trailer, period) {
+        let source = frame.source();
+        if self.is_own(source, trailer, now_ns) {
             self.lans[index].own += 1;
             if trailer.is_some_and(|trailer| trailer.lan != lan) {
                 self.lans[index].own_of_other_lan += 1;
@@ -366,11 +374,11 @@ impl Lre {
         source: MacAddress,
         trailer: Option<prp::Repr>,
     ) -> bool {
-        let forget_ns = u64::from(self.parameters.entry_forget_ms) * NS_PER_MS;
-        let period = self.period(now_ns);
-        let Some(node) = self.nodes.entry(source, now_ns, forget_ns) else {
-            // Twice rather than never.
-            self.lans[lan_index(lan)].without_entry += 1;
+        let (period, forget_ns) = (self.period(now_ns), self.entry_forget_ns());
+        let redundant = trailer.is_some();
+        let Some(node) = self.nodes.entry(source, redundant, now_ns, forget_ns) else {
+            // Twice rather than never. What has no trailer has no second copy.
+            self.lans[lan_index(lan)].without_entry += u64::from(redundant);
             return true;
         };
         let record = &mut node.lans[lan_index(lan)];
@@ -397,8 +405,8 @@ impl Lre {
             counters.foreign_claims += 1;
             return;
         }
-        let forget_ns = u64::from(self.parameters.entry_forget_ms) * NS_PER_MS;
-        if let Some(entry) = self.nodes.entry(node, now_ns, forget_ns) {
+        let forget_ns = self.entry_forget_ns();
+        if let Some(entry) = self.nodes.entry(node, true, now_ns, forget_ns) {
             entry.supervision = Some(Supervision { at_ns: now_ns, redbox });
             let record = &mut entry.lans[lan_index(lan)];
             if node != frame.source() {
@@ -409,14 +417,16 @@ impl Lre {
     }
 
     /// Returns whether a frame from a LAN was sent by this node.
-    fn is_own(&self, source: MacAddress, trailer: Option<prp::Repr>, period: u32) -> bool {
+    fn is_own(&self, source: MacAddress, trailer: Option<prp::Repr>, now_ns: u64) -> bool {
         if source == self.parameters.mac {
             return true;
         }
-        // All frames of this node have a trailer. Another number, or none: the station has moved.
-        let sequence = trailer.map(|trailer| trailer.sequence);
-        self.proxies.contains(source)
-            && sequence.is_some_and(|number| self.drawn.is_recent(number, period))
+        // All frames of this node have a trailer. Another number, none, or a station that sends here no more: it has
+        // moved.
+        trailer.is_some_and(|trailer| {
+            self.proxies.sent_within(source, now_ns, self.entry_forget_ns())
+                && self.drawn.is_recent(trailer.sequence, self.period(now_ns))
+        })
     }
 
     /// Returns the supervision frames that are due, and the time until the next ones in milliseconds: within
@@ -493,6 +503,10 @@ impl Lre {
             unknown_proxies: self.proxies.unknown,
             max_nodes: self.parameters.max_nodes,
         }
+    }
+
+    fn entry_forget_ns(&self) -> u64 {
+        u64::from(self.parameters.entry_forget_ms) * NS_PER_MS
     }
 
     /// Returns the time in units of half of EntryForgetTime.

@@ -1,12 +1,21 @@
 //! NodesTable: the nodes that are heard on LAN A and LAN B.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use onbeat_wire::MacAddress;
 use onbeat_wire::prp::Lan;
 
 use super::discard::ReceivedNumbers;
+use super::{LIFE_CHECK_MS, NS_PER_MS};
+
+/// Shortest time between searches for entries to evict, in nanoseconds: a flood of sources must not cause one for each
+/// frame.
+const SEARCH_INTERVAL_NS: u64 = 10_000_000;
+
+/// A supervised node without a frame for this time is out of use: two periods of supervision and a margin.
+const SUPERVISED_USE_NS: u64 = 2 * (LIFE_CHECK_MS as u64 + LIFE_CHECK_MS as u64 / 4) * NS_PER_MS;
 
 /// State of a node that is heard on the LANs.
 #[derive(Debug)]
@@ -51,19 +60,20 @@ impl Node {
         frames.chain(self.supervision.map(|supervision| supervision.at_ns)).max().unwrap_or(0)
     }
 
+    /// Returns whether the node is known by frames without a trailer only.
+    fn is_single(&self) -> bool {
+        self.numbers.is_none() && self.supervision.is_none()
+    }
+
     /// Returns how soon the entry is evicted, later ones first; `None`: it is in use.
     fn eviction(&self, now_ns: u64, forget_ns: u64) -> Option<(Eviction, u64)> {
         let last = self.last_ns();
-        let class = if self.numbers.is_none() && self.supervision.is_none() {
-            Eviction::Single
-        } else if now_ns.saturating_sub(last) < forget_ns {
-            return None;
-        } else if self.supervision.is_none() {
-            Eviction::Unsupervised
-        } else {
-            Eviction::Supervised
+        let (class, use_ns) = match (&self.numbers, self.supervision) {
+            (None, None) => (Eviction::Single, 0),
+            (Some(_), None) => (Eviction::Unsupervised, forget_ns),
+            (_, Some(_)) => (Eviction::Supervised, forget_ns.max(SUPERVISED_USE_NS)),
         };
-        Some((class, last))
+        (now_ns.saturating_sub(last) >= use_ns).then_some((class, last))
     }
 }
 
@@ -74,6 +84,7 @@ enum Eviction {
     Single,
     /// Its numbers are forgotten already.
     Unsupervised,
+    /// Not even its supervision frames arrive any more.
     Supervised,
 }
 
@@ -82,53 +93,119 @@ enum Eviction {
 pub(super) struct Nodes {
     by_mac: HashMap<MacAddress, Node>,
     capacity: usize,
+    /// Nodes without redundancy at the last search and those inserted since, the next one to evict first.
+    singles: VecDeque<MacAddress>,
+    /// Other entries out of use at the last search, the next one to evict last.
+    idle: Vec<((Eviction, u64), MacAddress)>,
+    /// Time of the last search.
+    searched_ns: Option<u64>,
     /// Entries that were evicted for others.
     pub(super) evicted: u64,
 }
 
 impl Nodes {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { by_mac: HashMap::new(), capacity, evicted: 0 }
+        Self {
+            by_mac: HashMap::new(),
+            capacity,
+            singles: VecDeque::new(),
+            idle: Vec::new(),
+            searched_ns: None,
+            evicted: 0,
+        }
     }
 
     pub(super) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
+        self.searched_ns = None;
     }
 
     /// Returns the entry of a node; a new one if it has none and there is room. `None`: the table is full of nodes in
-    /// use.
+    /// use. A node that is not `redundant`, whose entry only informs, evicts none that is.
     pub(super) fn entry(
         &mut self,
         mac: MacAddress,
+        redundant: bool,
         now_ns: u64,
         forget_ns: u64,
     ) -> Option<&mut Node> {
-        if !self.by_mac.contains_key(&mac) && self.by_mac.len() >= self.capacity {
-            let candidates = self.by_mac.iter();
-            let candidates = candidates
-                .filter_map(|(mac, node)| Some((node.eviction(now_ns, forget_ns)?, *mac)));
-            let (_, evicted) = candidates.min()?;
-            self.by_mac.remove(&evicted);
-            self.evicted += 1;
+        if !self.by_mac.contains_key(&mac) {
+            if self.capacity == 0 {
+                return None;
+            }
+            // More than once after the capacity was reduced.
+            let is_full = self.by_mac.len() >= self.capacity;
+            while self.by_mac.len() >= self.capacity {
+                self.evict(redundant, now_ns, forget_ns)?;
+            }
+            if is_full && !redundant {
+                self.singles.push_back(mac);
+            }
         }
         Some(self.by_mac.entry(mac).or_insert_with(Node::new))
+    }
+
+    /// Evicts an entry that is out of use.
+    fn evict(&mut self, redundant: bool, now_ns: u64, forget_ns: u64) -> Option<()> {
+        let searched = self.searched_ns.and_then(|searched| now_ns.checked_sub(searched));
+        if searched.is_none_or(|ago_ns| ago_ns >= SEARCH_INTERVAL_NS) {
+            self.searched_ns = Some(now_ns);
+            self.search(now_ns, forget_ns);
+        }
+        // Unless they were heard or removed since the search.
+        while let Some(mac) = self.singles.pop_front() {
+            if self.by_mac.get(&mac).is_some_and(Node::is_single) {
+                return Some(self.remove_evicted(mac));
+            }
+        }
+        if !redundant {
+            return None;
+        }
+        while let Some((eviction, mac)) = self.idle.pop() {
+            let now = self.by_mac.get(&mac).and_then(|node| node.eviction(now_ns, forget_ns));
+            if now == Some(eviction) {
+                return Some(self.remove_evicted(mac));
+            }
+        }
+        None
+    }
+
+    /// Searches entries that are out of use.
+    fn search(&mut self, now_ns: u64, forget_ns: u64) {
+        let nodes = self.by_mac.iter();
+        let unused =
+            |(mac, node): (&MacAddress, &Node)| Some((node.eviction(now_ns, forget_ns)?, *mac));
+        self.idle.clear();
+        self.idle.extend(nodes.filter_map(unused));
+        self.idle.sort_unstable_by(|one, other| other.cmp(one));
+        let singles = self.idle.partition_point(|((class, _), _)| *class != Eviction::Single);
+        self.singles.clear();
+        self.singles.extend(self.idle.drain(singles..).rev().map(|(_, mac)| mac));
+    }
+
+    fn remove_evicted(&mut self, mac: MacAddress) {
+        self.by_mac.remove(&mac);
+        self.evicted += 1;
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (MacAddress, &Node)> {
         self.by_mac.iter().map(|(mac, node)| (*mac, node))
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.by_mac.len()
-    }
-
-    /// Removes nodes without a frame for `node_forget_ns`; returns whether there were any.
+    /// Removes nodes without a frame for `node_forget_ns`.
     pub(super) fn expire(&mut self, now_ns: u64, node_forget_ns: u64) {
         self.by_mac.retain(|_, node| now_ns.saturating_sub(node.last_ns()) < node_forget_ns);
     }
 
-    pub(super) fn clear(&mut self) {
-        self.by_mac.clear();
+    pub(super) fn remove(&mut self, mac: MacAddress) {
+        self.by_mac.remove(&mac);
+    }
+
+    /// Forgets the numbers of all nodes.
+    pub(super) fn forget_numbers(&mut self) {
+        for numbers in self.by_mac.values_mut().filter_map(|node| node.numbers.as_mut()) {
+            *numbers = ReceivedNumbers::default();
+        }
     }
 }
 
@@ -191,16 +268,14 @@ impl NodeReading {
 impl Nodes {
     /// Returns all nodes in the order of their addresses.
     pub(super) fn read(&self) -> Vec<NodeReading> {
-        let is_redbox = |mac| {
-            let of = |node: &Node| node.supervision.and_then(|supervision| supervision.redbox);
-            self.by_mac.values().any(|node| of(node) == Some(mac))
-        };
+        let redboxes: HashSet<MacAddress> =
+            self.by_mac.values().filter_map(|node| node.supervision?.redbox).collect();
         let reading = |(mac, node): (MacAddress, &Node)| {
             let redbox = node.supervision.and_then(|supervision| supervision.redbox);
             let kind = match redbox {
                 Some(redbox) if redbox != mac => NodeKind::Vdanp,
                 Some(_) => NodeKind::RedBox,
-                None if is_redbox(mac) => NodeKind::RedBox,
+                None if redboxes.contains(&mac) => NodeKind::RedBox,
                 None if node.numbers.is_some() || node.supervision.is_some() => NodeKind::Danp,
                 None => NodeKind::San,
             };

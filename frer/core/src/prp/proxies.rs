@@ -34,6 +34,11 @@ impl Proxies {
         }
     }
 
+    /// Returns whether a station sent a frame within the last `within_ns`.
+    pub(super) fn sent_within(&self, mac: MacAddress, now_ns: u64, within_ns: u64) -> bool {
+        self.by_mac.get(&mac).is_some_and(|last_ns| now_ns.saturating_sub(*last_ns) < within_ns)
+    }
+
     pub(super) fn contains(&self, mac: MacAddress) -> bool {
         self.by_mac.contains_key(&mac)
     }

@@ -34,7 +34,7 @@ pub struct LanCounters {
     pub foreign_claims: u64,
     /// Frames with the LAN id of the other LAN (CntErrWrongLan), processed like others.
     pub wrong_lan: u64,
-    /// Frames of sources for which the NodesTable has no room: accepted, possibly twice.
+    /// Frames with a trailer of sources for which the NodesTable has no room: accepted, possibly twice.
     pub without_entry: u64,
     /// Frames that end within their headers, discarded.
     pub malformed: u64,

@@ -8,6 +8,9 @@ use onbeat_wire::prp::Lan;
 
 use super::{LIFE_CHECK_MS, NS_PER_MS, NodeKind, NodeReading, Reading};
 
+/// A condition without a frame for this time has ended: longer than two periods of supervision.
+const CONDITION_END_NS: u64 = LAN_LOSS_NS;
+
 /// A node that was not heard on one LAN for this time, and was on the other, has lost it.
 const LAN_LOSS_NS: u64 = 2 * (LIFE_CHECK_MS as u64 + LIFE_CHECK_MS as u64 / 4) * NS_PER_MS;
 
@@ -35,18 +38,38 @@ struct Observed {
     /// Time of the first reading with the node.
     since_ns: u64,
     lost: [bool; 2],
-    wrong_lan: [u64; 2],
-    crossed: [bool; 2],
+    crossed: [Condition; 2],
+}
+
+/// A condition that lasts while frames are counted.
+#[derive(Debug, Clone, Copy, Default)]
+struct Condition {
+    count: u64,
+    /// Time of the last reading with another frame.
+    last_ns: Option<u64>,
+}
+
+impl Condition {
+    /// Returns whether the condition starts.
+    fn starts(&mut self, now_ns: u64, count: u64) -> bool {
+        let is_present = count > self.count;
+        self.count = count;
+        let lasts =
+            self.last_ns.is_some_and(|last_ns| now_ns.saturating_sub(last_ns) < CONDITION_END_NS);
+        if is_present {
+            self.last_ns = Some(now_ns);
+        }
+        is_present && !lasts
+    }
 }
 
 /// Derives events from successive readings.
 #[derive(Debug, Default)]
 pub struct Observer {
     nodes: HashMap<MacAddress, Observed>,
-    own: [u64; 2],
-    returns: [bool; 2],
-    without_entry: u64,
-    is_full: bool,
+    returns: [Condition; 2],
+    own_of_other_lan: [u64; 2],
+    full: Condition,
 }
 
 const LANS: [Lan; 2] = [Lan::A, Lan::B];
@@ -69,18 +92,16 @@ impl Observer {
         events.extend(gone.into_iter().map(PrpEvent::NodeGone));
         for (index, lan) in LANS.into_iter().enumerate() {
             let counters = &reading.lans[index];
-            let returns = counters.own > self.own[index];
-            if returns && !self.returns[index] {
-                events.push(PrpEvent::OwnFramesReturn(lan, counters.own_of_other_lan > 0));
+            let of_other = counters.own_of_other_lan > self.own_of_other_lan[index];
+            self.own_of_other_lan[index] = counters.own_of_other_lan;
+            if self.returns[index].starts(now_ns, counters.own) {
+                events.push(PrpEvent::OwnFramesReturn(lan, of_other));
             }
-            (self.own[index], self.returns[index]) = (counters.own, returns);
         }
         let without_entry = reading.lans.iter().map(|lan| lan.without_entry).sum();
-        let is_full = without_entry > self.without_entry;
-        if is_full && !self.is_full {
+        if self.full.starts(now_ns, without_entry) {
             events.push(PrpEvent::TableFull);
         }
-        (self.without_entry, self.is_full) = (without_entry, is_full);
         events
     }
 
@@ -102,12 +123,9 @@ impl Observer {
                 known.lost[index] = false;
                 events.push(PrpEvent::LanRestored(node.mac, lan));
             }
-            let wrong_lan = node.lans[index].wrong_lan;
-            let crossed = wrong_lan > known.wrong_lan[index];
-            if crossed && !known.crossed[index] {
+            if known.crossed[index].starts(now_ns, node.lans[index].wrong_lan) {
                 events.push(PrpEvent::WrongLan(node.mac, lan));
             }
-            (known.wrong_lan[index], known.crossed[index]) = (wrong_lan, crossed);
         }
     }
 }

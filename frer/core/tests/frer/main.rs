@@ -5,6 +5,7 @@ mod identify_vectors;
 mod latent;
 mod oracle;
 mod plane;
+mod prp;
 mod recover_oracle;
 mod recover_properties;
 mod recover_vectors;

@@ -1,0 +1,132 @@
+//! Events from readings once per second, with supervision every 2 s.
+
+use onbeat_frer::prp::{Lan, Lre, NodeKind, Observer, Parameters, PrpEvent};
+
+use super::{
+    BROADCAST, LANS, READY, S, check_balance, delivers, frame, lre, mac, parameters, supervise,
+    tagged,
+};
+
+/// Two nodes that send only supervision frames, and the events at the second one.
+struct Pair {
+    sender: Lre,
+    receiver: Lre,
+    observer: Observer,
+    now_ns: u64,
+    second: u64,
+}
+
+/// The port at which the copies of each LAN arrive.
+type Wiring = [&'static [usize]; 2];
+
+const HEALTHY: Wiring = [&[0], &[1]];
+
+impl Pair {
+    fn new() -> Self {
+        Self {
+            sender: lre(1),
+            receiver: lre(2),
+            observer: Observer::default(),
+            now_ns: READY,
+            second: 0,
+        }
+    }
+
+    /// The events of some seconds.
+    fn run(&mut self, seconds: u64, wiring: Wiring) -> Vec<PrpEvent> {
+        let mut events = Vec::new();
+        for _ in 0..seconds {
+            if self.second % 2 == 0 {
+                for copies in supervise(&mut self.sender, self.now_ns) {
+                    for (ports, copy) in wiring.iter().zip(&copies) {
+                        for port in *ports {
+                            assert!(!delivers(&mut self.receiver, LANS[*port], self.now_ns, copy));
+                        }
+                    }
+                }
+            }
+            (self.second, self.now_ns) = (self.second + 1, self.now_ns + S);
+            self.receiver.expire(self.now_ns);
+            let reading = self.receiver.read();
+            check_balance(&reading);
+            events.extend(self.observer.observe(self.now_ns, &reading));
+        }
+        events
+    }
+}
+
+#[test]
+fn a_healthy_node_appears_once() {
+    let mut pair = Pair::new();
+    let appeared = PrpEvent::NodeAppeared(mac(1), NodeKind::Danp);
+    assert_eq!(pair.run(300, HEALTHY), [appeared]);
+}
+
+#[test]
+fn a_lost_lan_its_return_and_the_end_of_a_node_are_each_reported_once() {
+    let mut pair = Pair::new();
+    pair.run(10, HEALTHY);
+    assert_eq!(pair.run(100, [&[0], &[]]), [PrpEvent::LanLost(mac(1), Lan::B)]);
+    assert_eq!(pair.run(100, HEALTHY), [PrpEvent::LanRestored(mac(1), Lan::B)]);
+    assert_eq!(pair.run(100, [&[], &[1]]), [PrpEvent::LanLost(mac(1), Lan::A)]);
+    assert_eq!(pair.run(100, HEALTHY), [PrpEvent::LanRestored(mac(1), Lan::A)]);
+    assert_eq!(pair.run(57, [&[], &[]]), []);
+    assert_eq!(pair.run(100, [&[], &[]]), [PrpEvent::NodeGone(mac(1))]);
+    assert_eq!(pair.run(10, HEALTHY), [PrpEvent::NodeAppeared(mac(1), NodeKind::Danp)]);
+}
+
+#[test]
+fn a_node_that_is_heard_on_one_lan_from_the_start_on_lacks_the_other() {
+    let events = Pair::new().run(100, [&[0], &[]]);
+    let appeared = PrpEvent::NodeAppeared(mac(1), NodeKind::Danp);
+    assert_eq!(events, [appeared, PrpEvent::LanLost(mac(1), Lan::B)]);
+}
+
+#[test]
+fn crossed_cables_are_reported_once_for_each_lan() {
+    let mut pair = Pair::new();
+    pair.run(10, HEALTHY);
+    let wrong = [Lan::A, Lan::B].map(|lan| PrpEvent::WrongLan(mac(1), lan));
+    assert_eq!(pair.run(100, [&[1], &[0]]), wrong);
+    assert_eq!(pair.run(20, HEALTHY), []);
+    assert_eq!(pair.run(100, [&[1], &[0]]), wrong);
+}
+
+#[test]
+fn own_frames_that_return_are_reported_once() {
+    for is_other in [true, false] {
+        let (mut lre, mut observer, mut events) = (lre(1), Observer::default(), Vec::new());
+        for second in 0..100 {
+            let now_ns = READY + second * S;
+            if second % 2 == 0 {
+                for [a, b] in supervise(&mut lre, now_ns) {
+                    let copy = if is_other { b } else { a };
+                    assert!(!delivers(&mut lre, LANS[0], now_ns, &copy));
+                }
+            }
+            events.extend(observer.observe(now_ns, &lre.read()));
+        }
+        assert_eq!(events, [PrpEvent::OwnFramesReturn(Lan::A, is_other)]);
+    }
+}
+
+#[test]
+fn a_full_table_is_reported_once() {
+    let mut lre = Lre::new(Parameters { max_nodes: 4, ..parameters(1) }, 0);
+    let (mut observer, mut events) = (Observer::default(), Vec::new());
+    for second in 0..100_u16 {
+        let now_ns = READY + u64::from(second) * S;
+        // Single stations need no entry.
+        for node in 0..if second < 50 { 4 } else { 6 } {
+            let octets = frame(BROADCAST, mac(10 + node), 0);
+            let number = second;
+            assert!(delivers(&mut lre, LANS[0], now_ns, &tagged(&octets, number, Lan::A)));
+            let is_twice = delivers(&mut lre, LANS[1], now_ns, &tagged(&octets, number, Lan::B));
+            assert!(!is_twice || second >= 50);
+            assert!(delivers(&mut lre, LANS[0], now_ns, &frame(BROADCAST, mac(100 + node), 0)));
+        }
+        events.extend(observer.observe(now_ns, &lre.read()));
+        events.retain(|event| !matches!(event, PrpEvent::NodeAppeared(..) | PrpEvent::NodeGone(_)));
+    }
+    assert_eq!(events, [PrpEvent::TableFull]);
+}
