@@ -138,6 +138,9 @@ impl ThreadState {
         let Self { plane, outputs, former, pool, now_ns, .. } = self;
         let lre = plane.lre()?;
         lre.expire(*now_ns);
+        if let Some(silence_ms) = lre.silence_ms(*now_ns) {
+            return Some(silence_ms);
+        }
         let (frames, next_ms) = lre.supervise();
         let mut ports = Outputs { ports: outputs, former };
         for octets in &frames {

@@ -45,8 +45,11 @@ impl<'a> Flow<'a> {
         setsockopt(&sink, sockopt::RcvBufForce, &(16 << 20)).expect("a receive buffer");
         sink.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
         let port = sink.local_addr().expect("its address").port();
-        let (sent, is_stopped, is_received) =
-            (Arc::<AtomicU32>::default(), Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+        let (sent, is_stopped, is_received) = (
+            Arc::<AtomicU32>::default(),
+            Arc::<AtomicBool>::default(),
+            Arc::<AtomicBool>::default(),
+        );
         let (counter, is_end) = (sent.clone(), is_stopped.clone());
         let sender = thread::spawn(move || {
             while !is_end.load(Ordering::Relaxed) {

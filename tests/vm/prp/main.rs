@@ -36,7 +36,10 @@ const FAULTS: [Fault; 8] = [
     ("loss 20 % on A", &[(Lan::A, "loss 20%")]),
     ("loss 20 % on A, B 10 ms later", &[(Lan::A, "loss 20%"), (Lan::B, "delay 10ms")]),
     ("reorder 25 % on A", &[(Lan::A, "delay 10ms reorder 75%")]),
-    ("reorder 25 % on A and B", &[(Lan::A, "delay 10ms reorder 75%"), (Lan::B, "delay 10ms reorder 75%")]),
+    (
+        "reorder 25 % on A and B",
+        &[(Lan::A, "delay 10ms reorder 75%"), (Lan::B, "delay 10ms reorder 75%")],
+    ),
     ("duplicate 30 % on A", &[(Lan::A, "duplicate 30%")]),
     ("A 10 ms later", &[(Lan::A, "delay 10ms")]),
     ("A 20 ms later", &[(Lan::A, "delay 20ms")]),

@@ -134,7 +134,8 @@ impl Network {
         for namespace in hosts.iter().chain([&lans]) {
             // No frames but those of this test.
             let setting = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
-            let write = || fs::write(setting, "1").and(fs::write(setting.replace("all", "default"), "1"));
+            let write =
+                || fs::write(setting, "1").and(fs::write(setting.replace("all", "default"), "1"));
             namespace.run(write).expect("the namespace").expect("IPv6 off");
         }
         for lan in LANS {
@@ -145,7 +146,13 @@ impl Network {
             for lan in host.lans() {
                 let (interface, port) = (lan.interface(), port(host, *lan));
                 let peer = namespace.path();
-                ip(&lans, &format!("link add name {port} type veth peer name {interface} netns {}", peer.display()));
+                ip(
+                    &lans,
+                    &format!(
+                        "link add name {port} type veth peer name {interface} netns {}",
+                        peer.display()
+                    ),
+                );
                 ip(&lans, &format!("link set {port} master lan-{} up", lan.name()));
                 ip(namespace, &format!("link set {interface} up"));
             }
@@ -154,7 +161,12 @@ impl Network {
                 let address = mac(namespace, "etha");
                 ip(namespace, &format!("link set ethb address {address}"));
                 let interface = host.interface();
-                ip(namespace, &format!("link add name {interface} type hsr slave1 etha slave2 ethb supervision 45 proto 1"));
+                ip(
+                    namespace,
+                    &format!(
+                        "link add name {interface} type hsr slave1 etha slave2 ethb supervision 45 proto 1"
+                    ),
+                );
             }
         }
         let files = TemporaryDirectory::new("prp");
@@ -168,12 +180,17 @@ impl Network {
         wait_for("red0", is_there);
         for host in HOSTS {
             let interface = host.interface();
-            ip(network.namespace(host), &format!("address add {}/24 dev {interface}", host.address()));
+            ip(
+                network.namespace(host),
+                &format!("address add {}/24 dev {interface}", host.address()),
+            );
             ip(network.namespace(host), &format!("link set {interface} up"));
         }
         // A node is silent after its start.
         let [onbeat, linux] = [Host::Onbeat, Host::Linux];
-        wait_for("a ping", || output(network.ping_command(onbeat, linux.address(), 56, 1)).status.success());
+        wait_for("a ping", || {
+            output(network.ping_command(onbeat, linux.address(), 56, 1)).status.success()
+        });
         network
     }
 
@@ -188,7 +205,10 @@ impl Network {
 
     /// Sets netem on the port of a LAN towards a host.
     pub(crate) fn disturb(&self, host: Host, lan: Lan, netem: &str) {
-        tc(&self.lans, &format!("qdisc replace dev {} root netem limit 10000 {netem}", port(host, lan)));
+        tc(
+            &self.lans,
+            &format!("qdisc replace dev {} root netem limit 10000 {netem}", port(host, lan)),
+        );
     }
 
     /// Removes it.
@@ -208,7 +228,9 @@ impl Network {
 
     /// The number of frames that a host's interface received from a LAN.
     pub(crate) fn received(&self, host: Host, lan: Lan) -> u64 {
-        link(self.namespace(host), &lan.interface())["stats64"]["rx"]["packets"].as_u64().expect("a counter")
+        link(self.namespace(host), &lan.interface())["stats64"]["rx"]["packets"]
+            .as_u64()
+            .expect("a counter")
     }
 
     /// The address of a host's interface.
@@ -285,8 +307,10 @@ impl Network {
 
     /// Sends octets by TCP, and compares them at the receiver.
     pub(crate) fn transfer(&self, from: Host, to: Host, octets: usize) {
-        let sent: Vec<u8> = (0..octets).map(|index| (index.wrapping_mul(index) >> 7) as u8).collect();
-        let listener = self.in_host(to, || TcpListener::bind((to.address(), 0))).expect("a listener");
+        let sent: Vec<u8> =
+            (0..octets).map(|index| (index.wrapping_mul(index) >> 7) as u8).collect();
+        let listener =
+            self.in_host(to, || TcpListener::bind((to.address(), 0))).expect("a listener");
         let address = listener.local_addr().expect("its address");
         let receiver = thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a connection");
@@ -295,7 +319,9 @@ impl Network {
             stream.read_to_end(&mut received).expect("it receives to the end");
             received
         });
-        let mut stream = self.in_host(from, || TcpStream::connect_timeout(&address, BOUND)).expect("a connection");
+        let mut stream = self
+            .in_host(from, || TcpStream::connect_timeout(&address, BOUND))
+            .expect("a connection");
         stream.set_write_timeout(Some(BOUND)).expect("a timeout");
         stream.write_all(&sent).expect("it sends");
         drop(stream);

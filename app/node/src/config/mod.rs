@@ -36,6 +36,7 @@ use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_user::PollMode;
 use onbeat_host::{Error, PrivateDirectory};
 use onbeat_realtime::Profile;
+use onbeat_wire::MacAddress;
 
 use crate::control::in_directory;
 
@@ -121,6 +122,10 @@ pub struct PortConfig {
     pub create: Option<InterfaceKind>,
     /// Whether the interface must receive frames for any address.
     pub promiscuous: Promiscuous,
+    /// Whether received frames must be those of their senders, not merged ones.
+    pub whole_frames: bool,
+    /// The address of an interface to create; none: a random one.
+    pub mac: Option<MacAddress>,
 }
 
 /// Suffix of the interface's name for the node's end of a veth pair.

@@ -221,6 +221,8 @@ pub(super) fn read_ports(values: Vec<Value<'_>>, node: &NodeConfig) -> (Vec<Port
             mtu,
             create,
             promiscuous: promiscuous.unwrap_or_default(),
+            whole_frames: node.protocol == Protocol::Prp && create.is_none(),
+            mac: None,
         });
     }
     (ports, ids)

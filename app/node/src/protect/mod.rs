@@ -181,6 +181,7 @@ impl Plan {
         let started = process::start(&self.name, &file, lifetime);
         if started.is_err() {
             remove_file(lifetime, &self.name)?;
+            remove_log(&self.name)?;
         }
         started
     }
@@ -210,13 +211,13 @@ pub fn undo(name: &str) -> Result<run::Removal, ProtectError> {
     if is_marked(&saved) {
         process::disable(name)?;
     }
-    let removal = run::down(name, false)?;
-    if let Some(directory) = PrivateDirectory::open(Path::new(RUN)).map_err(run::Error::from)? {
-        let log = process::log_name(name);
-        if directory.stat(&log).map_err(run::Error::from)?.is_some() {
-            directory.remove(&log).map_err(run::Error::from)?;
-        }
-    }
+    let is_known = names().iter().any(|known| known == name);
+    let removal = match run::down(name, false) {
+        // Its daemon was stopped, and the host restored, by another command.
+        Err(error) if is_known && error.is_unknown_node() => run::Removal::Complete,
+        removal => removal?,
+    };
+    remove_log(name)?;
     for lifetime in [Lifetime::Boot, Lifetime::Permanent] {
         remove_file(lifetime, name)?;
     }
@@ -245,6 +246,18 @@ fn remove_file(lifetime: Lifetime, name: &str) -> Result<(), ProtectError> {
     match directory {
         Some(directory) if is_marked(&directory.file(&name)) => {
             Ok(directory.remove(&name).map_err(run::Error::from)?)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes the log of a node, if there is one.
+fn remove_log(name: &str) -> Result<(), ProtectError> {
+    let directory = PrivateDirectory::open(Path::new(RUN)).map_err(run::Error::from)?;
+    let log = process::log_name(name);
+    match directory {
+        Some(directory) if directory.stat(&log).map_err(run::Error::from)?.is_some() => {
+            Ok(directory.remove(&log).map_err(run::Error::from)?)
         }
         _ => Ok(()),
     }

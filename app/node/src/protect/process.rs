@@ -35,7 +35,11 @@ pub(super) fn refuse_running(name: &str) -> Result<(), ProtectError> {
     }
 }
 
-pub(super) fn start(name: &str, file: &Path, lifetime: Lifetime) -> Result<StartedNode, ProtectError> {
+pub(super) fn start(
+    name: &str,
+    file: &Path,
+    lifetime: Lifetime,
+) -> Result<StartedNode, ProtectError> {
     let is_enabled = lifetime == Lifetime::Permanent && Path::new(SYSTEMD).exists();
     let status = if is_enabled {
         systemctl(&["enable", "--now", &unit(name)])?;
@@ -85,12 +89,15 @@ fn spawn(file: &Path, log: &Path) -> Result<Child, ProtectError> {
     command.spawn().map_err(failed)
 }
 
-/// Waits until the node answers.
+/// Waits until the node sends.
 fn wait(name: &str, mut child: Option<(&mut Child, &Path)>) -> Result<NodesStatus, ProtectError> {
     let end = Instant::now() + START;
     loop {
-        if let Ok(mut client) = Client::to_node(Some(name), Path::new(DIRECTORY)) {
-            return Ok(client.nodes()?);
+        let client = Client::to_node(Some(name), Path::new(DIRECTORY));
+        // The first supervision frame ends the silence after a start.
+        match client.and_then(|mut client| client.nodes()) {
+            Ok(nodes) if nodes.supervision_sent > 0 => return Ok(nodes),
+            Ok(_) | Err(_) => {}
         }
         if let Some((child, log)) = &mut child {
             if child.try_wait().ok().flatten().is_some() {
@@ -103,7 +110,8 @@ fn wait(name: &str, mut child: Option<(&mut Child, &Path)>) -> Result<NodesStatu
                 let _ = child.kill();
                 let _ = child.wait();
             }
-            let why = format!("it does not answer within {} s", START.as_secs());
+            let why =
+                format!("it does not answer, or sends no frame, within {} s", START.as_secs());
             return Err(ProtectError::NotStarted { why });
         }
         std::thread::sleep(PAUSE);

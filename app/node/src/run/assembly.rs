@@ -75,7 +75,7 @@ impl Node {
         let node = config.node.clone();
         let devices = Devices::open(&node.name)?;
         interfaces::resolve(&devices.handle, &mut config.ports)?;
-        super::prp::fit_mtu(&devices.handle, &mut config)?;
+        super::prp::fit_host(&devices.handle, &mut config)?;
         let directory = PinDirectory::open(&node.pin)?;
         if let (Some(directory), false) = (&directory, node.backend.is_user_space()) {
             directory.require_own()?;
@@ -237,7 +237,7 @@ impl Node {
             })
         };
         interfaces::resolve(&self.devices.handle, &mut new.ports)?;
-        super::prp::fit_mtu(&self.devices.handle, &mut new)?;
+        super::prp::fit_host(&self.devices.handle, &mut new)?;
         let (old, now) = (&self.setup.node, &new.node);
         if old.name != now.name {
             return needs_restart("name", &old.name, &now.name);

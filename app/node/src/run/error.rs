@@ -204,6 +204,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether there is no node of this name.
+    #[must_use]
+    pub fn is_unknown_node(&self) -> bool {
+        matches!(self, Error::System { what: "find the node", .. })
+    }
+
     /// Whether each further start fails as well, until an administrator changes the file or the unit.
     #[must_use]
     pub fn is_permanent(&self) -> bool {

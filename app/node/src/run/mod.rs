@@ -76,7 +76,7 @@ pub fn check(config: &Config) -> Result<Warnings> {
     let handle = Handle::open()?;
     let mut config = config.clone();
     interfaces::resolve(&handle, &mut config.ports)?;
-    prp::fit_mtu(&handle, &mut config)?;
+    prp::fit_host(&handle, &mut config)?;
     let warnings = config.check(|port| match handle.link(&port.attached_interface()) {
         Ok(link) => Some(link.mtu),
         // The MTU of a new pair; an interface may be of another machine.

@@ -59,7 +59,7 @@ impl Devices {
         if self.ethtool.feature(&name, RX_VLAN).unwrap_or(false) && filters {
             self.set_features(Some(journal), &link, &[(RX_VLAN, false)])?;
         }
-        if port.lan.is_some() {
+        if port.whole_frames {
             self.set_features(Some(journal), &link, &MERGING)?;
         }
         self.handle.set_up(&name).map_err(of_port)?;
@@ -78,8 +78,8 @@ impl Devices {
         }
         journal.creating(&self.handle, name)?;
         // udev replaces addresses that the kernel chose: the journal could not identify the pair.
-        let end = |name: &str| VethEnd::new(name).mac(random_address());
-        let (end, attached) = (end(name), end(&port.attached_interface()));
+        let end = VethEnd::new(name).mac(port.mac.unwrap_or_else(random_address));
+        let attached = VethEnd::new(port.attached_interface()).mac(random_address());
         self.handle.create_veth(&end, &attached).map_err(of_port)?;
         let made = self.handle.link(name).map_err(of_port)?;
         journal.created(&self.handle, &made)

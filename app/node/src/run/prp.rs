@@ -33,29 +33,29 @@ impl PrpUpkeep {
 }
 
 /// Sets the MTU of the host's interface if the node makes it and the file has none: a frame with its trailer fits into
-/// the MTU of both LANs. Checks the MTUs of other interfaces.
+/// the MTU of both LANs. Sets its address, the same one at each start. Checks the MTUs of other interfaces. A missing
+/// interface is not checked.
 ///
 /// # Errors
-/// The interface of a LAN is missing, or its MTU is too small.
-pub(super) fn fit_mtu(handle: &Handle, config: &mut Config) -> Result<()> {
+/// The MTU of a LAN is too small.
+pub(super) fn fit_host(handle: &Handle, config: &mut Config) -> Result<()> {
     let Some(prp) = &config.prp else { return Ok(()) };
-    let mtu = |port: PortId| -> Result<u32> {
-        let config = &config.ports[usize::from(port.0)];
-        if let Some(mtu) = config.mtu {
-            return Ok(mtu);
-        }
-        let link = handle.link(&config.attached_interface());
-        let link = link.map_err(|source| Error::Port { port: config.name.clone(), source })?;
-        Ok(link.mtu)
-    };
-    let lans = [(prp.a, mtu(prp.a)?), (prp.b, mtu(prp.b)?)];
+    let link = |port: PortId| handle.link(&config.port(port).attached_interface()).ok();
+    let mtu = |port: PortId| config.port(port).mtu.or_else(|| Some(link(port)?.mtu));
+    let address = || Some(host_address(&config.node.name, link(prp.a)?.mac?, link(prp.b)?.mac?));
+    let mac = address();
+    let (Some(a), Some(b)) = (mtu(prp.a), mtu(prp.b)) else { return Ok(()) };
+    let lans = [(prp.a, a), (prp.b, b)];
+    let host_mtu = mtu(prp.host);
     let (narrow, room) = if lans[0].1 <= lans[1].1 { lans[0] } else { lans[1] };
     let host = usize::from(prp.host.0);
+    config.ports[host].mac = mac;
     if config.ports[host].create.is_some() && config.ports[host].mtu.is_none() {
         config.ports[host].mtu = Some(room.saturating_sub(TRAILER));
         return Ok(());
     }
-    let needed = mtu(prp.host)? + TRAILER;
+    let Some(host_mtu) = host_mtu else { return Ok(()) };
+    let needed = host_mtu + TRAILER;
     if room >= needed {
         return Ok(());
     }
@@ -66,6 +66,18 @@ pub(super) fn fit_mtu(handle: &Handle, config: &mut Config) -> Result<()> {
         room,
         needed,
     })
+}
+
+/// Returns the address of the host's interface: locally administered, and different where a LAN's interface or the name
+/// of the node is.
+fn host_address(node: &str, a: MacAddress, b: MacAddress) -> MacAddress {
+    // FNV-1a: the same in every version, unlike the hashers of the standard library.
+    let octets = node.bytes().chain(a.0).chain(b.0);
+    let hash = octets.fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
+        (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let [first, second, third, fourth, fifth, sixth, ..] = hash.to_be_bytes();
+    MacAddress([first & 0xfc | 2, second, third, fourth, fifth, sixth])
 }
 
 impl Node {

@@ -429,6 +429,13 @@ impl Lre {
         })
     }
 
+    /// Returns the rest of the silence after a start, in milliseconds; `None`: it has ended.
+    #[must_use]
+    pub fn silence_ms(&self, now_ns: u64) -> Option<u32> {
+        let rest_ns = self.silent_until_ns.checked_sub(now_ns).filter(|rest_ns| *rest_ns > 0)?;
+        Some(u32::try_from(rest_ns.div_ceil(NS_PER_MS)).unwrap_or(u32::MAX))
+    }
+
     /// Returns the supervision frames that are due, and the time until the next ones in milliseconds: within
     /// LifeCheckInterval, one of the node and one of each station behind the host port, spread over it. Each is a frame
     /// without a trailer, to be sent by [`Lre::send`].

@@ -1,6 +1,11 @@
 //! The position of a frame in its ring slot, including the VLAN tag that the kernel removed.
 
-use libc::{TP_STATUS_COPY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, tpacket2_hdr};
+use libc::{
+    TP_STATUS_COPY, TP_STATUS_CSUMNOTREADY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID,
+    tpacket2_hdr,
+};
+
+use onbeat_wire::checksum;
 
 use crate::packet::RingSlots;
 
@@ -21,8 +26,24 @@ pub(super) struct FrameExtent {
 
 impl FrameExtent {
     /// Returns the position of the frame in a filled slot. Its tag is restored to its former position.
+    ///
+    /// A checksum that the sender left to hardware is completed: on a virtual link, no hardware follows.
     #[inline]
     pub(super) fn of(places: &RingSlots, index: usize, header: &tpacket2_hdr) -> Self {
+        let extent = Self::with_tag(places, index, header);
+        if header.tp_status & TP_STATUS_CSUMNOTREADY != 0 && extent.complete {
+            // SAFETY: as in `with_tag`.
+            let octets = unsafe {
+                let start = places.at(index).add(extent.start as usize);
+                std::slice::from_raw_parts_mut(start, extent.len as usize)
+            };
+            checksum::complete(octets);
+        }
+        extent
+    }
+
+    #[inline]
+    fn with_tag(places: &RingSlots, index: usize, header: &tpacket2_hdr) -> Self {
         let has = |flag| header.tp_status & flag != 0;
         let (start, len) = places.extent(header, TAG);
         let at_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
