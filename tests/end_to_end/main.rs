@@ -37,6 +37,7 @@ mod powerlink_late;
 mod powerlink_sdo;
 mod private;
 mod probe;
+mod protect;
 mod reload;
 mod scenarios;
 mod shell;

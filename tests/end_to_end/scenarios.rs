@@ -186,6 +186,17 @@ fn matrix() {
 }
 
 #[test]
+fn protect() {
+    let kinds = ["clean", "cut", "loss", "reorder", "duplicate", "delay"];
+    let checks: Vec<String> = kinds
+        .iter()
+        .flat_map(|kind| ["lost", "duplicated"].map(|what| format!("prp x {kind}: {what}")))
+        .collect();
+    let checks: Vec<&str> = checks.iter().map(String::as_str).collect();
+    holds("protect", &["--seconds", "0.2"], &checks);
+}
+
+#[test]
 fn scale() {
     let checks = ["lost", "duplicated", "streams of node a at the end"];
     let checks = [&checks[..], &COUNTED].concat();

@@ -102,7 +102,7 @@ impl Adaptation {
         let Counters { resets, rogue, .. } = *counters;
         let Window { from_ns, resets: then, rogue: rogue_then } = self.window;
         let is_over = now_ns.saturating_sub(from_ns) >= WINDOW_NS;
-        let is_pause = rogue == rogue_then && resets.wrapping_sub(then) >= PAUSES;
+        let is_pause = rogue == rogue_then && resets.saturating_sub(then) >= PAUSES;
         if is_pause && !is_over && from_ns > 0 {
             let longer = TIMEOUTS_MS.iter().position(|ms| *ms > timeout_ms);
             self.least = longer.unwrap_or(self.least).max(self.least);
@@ -207,6 +207,18 @@ mod tests {
         ] {
             recovery = a.update(at * S, &recovery, &with(resets, 19), &enough);
             assert_eq!(recovery.reset_timeout_ms, timeout_ms, "{at}");
+        }
+    }
+
+    #[test]
+    fn counters_that_restart_are_no_pauses() {
+        let enough = paths(30, 1, MS, MS);
+        let with = |resets, passed| Counters { resets, passed, ..Counters::default() };
+        let mut a = Adaptation { last: Some((0, 0)), ..Adaptation::default() };
+        let mut recovery = a.update(20 * S, &adaptive(), &with(25, 100), &enough);
+        for (at, passed) in [(21, 0), (22, 10)] {
+            recovery = a.update(at * S, &recovery, &with(1, passed), &enough);
+            assert_eq!(recovery.reset_timeout_ms, 100, "{at}");
         }
     }
 }

@@ -80,23 +80,17 @@ impl OutputCounters {
         Ok(Self { ports, outputs, native, generic, _links: links })
     }
 
-    /// Counts frames that leave by an interface of this network namespace as those of a port, instead of a former
-    /// interface.
-    pub(crate) fn set_port(&self, slot: u8, ifindex: u32) {
-        // Without /proc nothing is counted, which shows as frames that are lost.
-        let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |file| file.ino());
-        let new = frer_output_port {
-            namespace: namespace as u32,
-            ifindex,
-            port: slot.into(),
-            ..Default::default()
-        };
-        self.release(slot, Some(&new));
+    /// Counts frames that leave by an interface of this network namespace as those of a port. Its former interface
+    /// counts as well until [`OutputCounters::release_others`]; frames may still wait in its queue.
+    pub(crate) fn add_interface(&self, slot: u8, ifindex: u32) {
+        let new = line(slot, ifindex);
         let mut free = None;
         for number in 0..c::OUTPUT_TRIES {
             let line = (ifindex + number) % c::OUTPUT_PORTS;
             let there = self.ports.get(line);
-            if there.octets() == new.octets() {
+            if (there.namespace, there.ifindex) == (new.namespace, new.ifindex) {
+                // The interface of another port until now: with a second line, the first one would be found.
+                self.ports.set(line, &new);
                 return;
             }
             if there.namespace == 0 && free.is_none() {
@@ -109,9 +103,24 @@ impl OutputCounters {
         }
     }
 
-    /// Stops counting for a port, whose counters restart.
-    pub(crate) fn remove_port(&self, slot: u8) -> Result<()> {
+    /// Returns whether frames of another interface count as those of a port.
+    pub(crate) fn has_others(&self, slot: u8, ifindex: u32) -> bool {
+        let kept = line(slot, ifindex);
+        self.lines_of(slot).any(|(_, there)| there.octets() != kept.octets())
+    }
+
+    /// Stops counting frames of interfaces of a port other than this one.
+    pub(crate) fn release_others(&self, slot: u8, ifindex: u32) {
+        self.release(slot, Some(&line(slot, ifindex)));
+    }
+
+    /// Stops counting for a port. Programs in progress may still count a frame.
+    pub(crate) fn release_port(&self, slot: u8) {
         self.release(slot, None);
+    }
+
+    /// Resets the counters of a port for which no program counts.
+    pub(crate) fn reset_port(&self, slot: u8) -> Result<()> {
         let cpus = libbpf_rs::num_possible_cpus().context(|| "read the CPUs".to_string())?;
         let zero = vec![frer_output::default().octets().to_vec(); cpus];
         self.outputs
@@ -121,13 +130,17 @@ impl OutputCounters {
 
     /// Releases the lines of a port, but one with this content.
     fn release(&self, slot: u8, but: Option<&frer_output_port>) {
-        for line in 0..c::OUTPUT_PORTS {
-            let there = self.ports.get(line);
-            let is_kept = but.is_some_and(|but| but.octets() == there.octets());
-            if there.namespace != 0 && there.port == u32::from(slot) && !is_kept {
+        for (line, there) in self.lines_of(slot) {
+            if but.is_none_or(|but| but.octets() != there.octets()) {
                 self.ports.set(line, &frer_output_port { namespace: 0, ..there });
             }
         }
+    }
+
+    /// Yields the lines of a port.
+    fn lines_of(&self, slot: u8) -> impl Iterator<Item = (u32, frer_output_port)> + '_ {
+        let lines = (0..c::OUTPUT_PORTS).map(|line| (line, self.ports.get(line)));
+        lines.filter(move |(_, there)| there.namespace != 0 && there.port == u32::from(slot))
     }
 
     /// Returns the output of a port.
@@ -150,6 +163,14 @@ impl OutputCounters {
     pub(crate) fn gap(&self, generic: bool) -> Option<&str> {
         if generic { self.generic.as_deref() } else { self.native.as_deref() }
     }
+}
+
+/// Returns the line of a port whose interface is in the network namespace of this thread.
+fn line(slot: u8, ifindex: u32) -> frer_output_port {
+    // Without /proc nothing is counted, which shows as frames that are lost.
+    let namespace = std::fs::metadata("/proc/thread-self/ns/net").map_or(0, |file| file.ino());
+    let (namespace, port) = (namespace as u32, slot.into());
+    frer_output_port { namespace, ifindex, port, ..Default::default() }
 }
 
 /// Attaches these programs, unless they are pinned.

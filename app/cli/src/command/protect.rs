@@ -20,7 +20,7 @@ Examples:
   onbeat protect eth1 eth2 --for eth3
   onbeat protect --undo red0
 
-Exit status: 0 success, 1 the interface is removed incompletely, 2 error (nothing is changed).")]
+Exit status: 0 success, 1 incomplete removal (--undo), 2 error (nothing is changed).")]
 pub(crate) struct Arguments {
     /// The interfaces of LAN A and LAN B
     #[arg(value_name = "INTERFACE", num_args = 2, required_unless_present = "undo")]
@@ -31,7 +31,8 @@ pub(crate) struct Arguments {
     /// Protect the stations behind this interface (RedBox), instead of creating one
     #[arg(long = "for", value_name = "INTERFACE")]
     protected: Option<String>,
-    /// MTU of the created interface; raises that of both LANs if required [default: 6 less than the LANs]
+    /// MTU of the created interface; raises that of both LANs if required [default: 6 less than the
+    /// smaller LAN]
     #[arg(long, value_parser = clap::value_parser!(u32).range(68..=4083), conflicts_with = "protected")]
     mtu: Option<u32>,
     /// Print the changes and the configuration, and change nothing

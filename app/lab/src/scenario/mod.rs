@@ -17,6 +17,7 @@ mod outage;
 mod phase;
 mod powerlink;
 mod probe;
+mod protect;
 mod restart;
 mod rtt;
 mod scale;
@@ -162,6 +163,18 @@ const SCENARIOS: &[Scenario] = &[
         defaults: &[("seconds", "1")],
         network: matrix::network,
         play: &TypedPlay(matrix::play),
+    },
+    Scenario {
+        name: "protect",
+        summary: "impair one of two LANs in five ways, with PRP: no loss, no duplicate",
+        example: "--seed 7 --html protect.html",
+        about: "Nodes a and b protect all frames of the stations behind them by PRP, as `onbeat protect --for` does. LAN A \
+                is clean, is cut, loses, reorders, duplicates or delays frames; LAN B is clean. No frame may be lost or \
+                delivered twice.",
+        shows: &["cells"],
+        defaults: &[("seconds", "1")],
+        network: protect::network,
+        play: &TypedPlay(protect::play),
     },
     Scenario {
         name: "rtt-idle",

@@ -14,7 +14,7 @@ use nix::unistd::{Pid, getpid, getppid};
 use onbeat_host::{file, trust};
 use onbeat_netdev::Namespace;
 use onbeat_node::config::{Backend, Config, LONGEST};
-use onbeat_node::control::{Client, NodeStatus, Request, Response};
+use onbeat_node::control::{Client, NodeStatus, NodesStatus, Request, Response};
 use onbeat_realtime::interrupt::{check, wait_until};
 
 use super::mounts::DIRECTORY;
@@ -147,6 +147,19 @@ impl Daemon {
         match self.request(&Request::Show)? {
             Response::Status { status } => Ok(*status),
             other => Err(self.error(format!("unexpected response to a status request: {other:?}"))),
+        }
+    }
+
+    /// The tables of a PRP node.
+    ///
+    /// # Errors
+    /// It does not respond, or has another protocol.
+    pub fn nodes(&self) -> Result<NodesStatus> {
+        match self.request(&Request::Nodes)? {
+            Response::Nodes { nodes } => Ok(*nodes),
+            other => {
+                Err(self.error(format!("unexpected response to a request for nodes: {other:?}")))
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_node::config::Backend;
-use onbeat_node::control::NodeStatus;
+use onbeat_node::control::{NodeStatus, NodesStatus};
 
 pub use daemon::{Daemon, die_with_parent};
 pub use mounts::Mounts;
@@ -242,6 +242,14 @@ impl World {
     /// It does not run or does not respond.
     pub fn status(&self, node: &str) -> Result<NodeStatus> {
         self.daemons.get(node).ok_or_else(|| not_running(node))?.status()
+    }
+
+    /// The tables of a PRP node.
+    ///
+    /// # Errors
+    /// It does not run or does not respond.
+    pub fn nodes(&self, node: &str) -> Result<NodesStatus> {
+        self.daemons.get(node).ok_or_else(|| not_running(node))?.nodes()
     }
 }
 

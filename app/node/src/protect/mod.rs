@@ -15,7 +15,7 @@ use crate::control::NodesStatus;
 use crate::run;
 use obstacle::Obstacles;
 pub use obstacle::ProtectError;
-pub use process::Started;
+pub use process::StartedNode;
 
 /// Directory of saved configurations, as of `onbeat@.service`.
 const SAVED: &str = "/etc/onbeat";
@@ -175,7 +175,7 @@ impl Plan {
     ///
     /// # Errors
     /// The node runs already, or cannot start; the file cannot be written.
-    pub fn start(&self, lifetime: Lifetime) -> Result<Started, ProtectError> {
+    pub fn start(&self, lifetime: Lifetime) -> Result<StartedNode, ProtectError> {
         process::refuse_running(&self.name)?;
         let file = self.write(lifetime)?;
         let started = process::start(&self.name, &file, lifetime);

@@ -19,7 +19,7 @@ const SYSTEMD: &str = "/run/systemd/system";
 
 /// A started node.
 #[derive(Debug)]
-pub struct Started {
+pub struct StartedNode {
     /// Its state.
     pub status: NodesStatus,
     /// Its configuration file.
@@ -35,7 +35,7 @@ pub(super) fn refuse_running(name: &str) -> Result<(), ProtectError> {
     }
 }
 
-pub(super) fn start(name: &str, file: &Path, lifetime: Lifetime) -> Result<Started, ProtectError> {
+pub(super) fn start(name: &str, file: &Path, lifetime: Lifetime) -> Result<StartedNode, ProtectError> {
     let is_enabled = lifetime == Lifetime::Permanent && Path::new(SYSTEMD).exists();
     let status = if is_enabled {
         systemctl(&["enable", "--now", &unit(name)])?;
@@ -45,7 +45,7 @@ pub(super) fn start(name: &str, file: &Path, lifetime: Lifetime) -> Result<Start
         let mut child = spawn(file, &log)?;
         wait(name, Some((&mut child, &log)))?
     };
-    Ok(Started { status, file: file.to_owned(), is_enabled })
+    Ok(StartedNode { status, file: file.to_owned(), is_enabled })
 }
 
 /// Disables and stops the service of a saved node.

@@ -47,10 +47,11 @@ impl Plane {
         features: Features,
         link: Option<Link>,
     ) -> Result<()> {
-        self.tables.egress_ports.set(&slot.into(), &egress_port(spec.ifindex, None))?;
+        // Before the first frame leaves by the interface.
         if let Ok(output) = &self.output {
-            output.set_port(slot, spec.ifindex);
+            output.add_interface(slot, spec.ifindex);
         }
+        self.tables.egress_ports.set(&slot.into(), &egress_port(spec.ifindex, None))?;
         let info = link.as_ref().map(Link::info).transpose();
         let program = info.context(|| "read a link".to_string())?.map(|info| info.program);
         let PortSpec { ifindex, mode, serial_queues, .. } = *spec;
@@ -66,7 +67,18 @@ impl Plane {
             link,
         };
         self.ports.insert(spec.name.clone(), port);
-        self.rewrite_groups(slot)
+        self.rewrite_groups(slot)?;
+        self.release_former_output(slot, ifindex)
+    }
+
+    /// Stops counting frames of a former interface of a port, after the last one has left.
+    fn release_former_output(&self, slot: u8, ifindex: u32) -> Result<()> {
+        let Ok(output) = &self.output else { return Ok(()) };
+        if output.has_others(slot, ifindex) {
+            self.grace.wait(self.grace.now())?;
+            output.release_others(slot, ifindex);
+        }
+        Ok(())
     }
 
     /// For a port in generic mode: removes the port from the egress groups if its interface is down, or
@@ -203,7 +215,10 @@ impl Plane {
             directory.detach_link(slot, name)?;
         }
         if let Ok(output) = &self.output {
-            output.remove_port(slot)?;
+            output.release_port(slot);
+            // A program would otherwise restore a counter that it is adding to.
+            self.grace.wait(self.grace.now())?;
+            output.reset_port(slot)?;
         }
         self.splits.exclude_port(slot);
         self.groups.exclude_port(slot);

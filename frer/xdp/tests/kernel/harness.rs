@@ -133,6 +133,20 @@ impl Program {
         options.retval
     }
 
+    /// Processes `times` equal frames that the loopback interface of this namespace received. The program must not
+    /// modify them.
+    pub(crate) fn forward(&self, frame: &[u8], times: u32) {
+        let mut options = sys::bpf_test_run_opts {
+            sz: size_of::<sys::bpf_test_run_opts>() as sys::size_t,
+            data_in: frame.as_ptr().cast(),
+            data_size_in: frame.len() as u32,
+            repeat: times as i32,
+            flags: sys::BPF_F_TEST_XDP_LIVE_FRAMES,
+            ..Default::default()
+        };
+        self.call(&mut options);
+    }
+
     /// Runs a frame with `meta` before it; returns the verdict, and both as they are afterwards.
     pub(crate) fn run(&self, meta: &[u8], frame: &[u8]) -> Run {
         let data = [meta, frame].concat();

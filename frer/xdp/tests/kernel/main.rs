@@ -9,6 +9,7 @@ mod differential;
 mod frames;
 mod harness;
 mod identify_vectors;
+mod output;
 mod recover_vectors;
 mod restart;
 mod scale;

@@ -1,0 +1,338 @@
+//! `onbeat protect`: hosts with a redundant interface over two networks, with ordinary sockets on it, while the paths are
+//! cut in turn; a host without redundancy; a refusal.
+//!
+//! ```text
+//!   +-- h1 -------------+    LAN A, a bridge     +------------- h2 --+
+//!   | prot1 == [node] lana ------- br0 ------- lana [node] == prot2  |
+//!   |              lanb ----------  |  -------- lanb                 |
+//!   +-------------------+    LAN B  |            +-------------------+
+//!                                   |
+//!                              san eth0: without redundancy
+//! ```
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use onbeat_netdev::{Bridge, Ethtool, Handle, Namespace, VethEnd};
+use onbeat_node::control::NodesStatus;
+
+use crate::common::{BOUND, CommandOutput, assert_gone, can_run, machine, run, run_in, wait_for};
+
+const H1: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const H2: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+const SAN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 3);
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 1, 1);
+const PORT: u16 = 4000;
+const LANS: [&str; 2] = ["lana", "lanb"];
+
+struct Network {
+    h1: Handle,
+    h2: Handle,
+    san: Handle,
+    /// With the bridge of LAN A.
+    _hub: Handle,
+}
+
+fn network() -> Network {
+    machine::shared();
+    let namespace = || Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap();
+    let (h1, h2, san, hub) = (namespace(), namespace(), namespace(), namespace());
+    hub.create_bridge(&Bridge::new("br0").multicast_snooping(false)).unwrap();
+    hub.set_up("br0").unwrap();
+    for (port, handle, name) in [("p1", &h1, "lana"), ("p2", &h2, "lana"), ("p3", &san, "eth0")] {
+        let far = VethEnd::new(name).namespace(handle.namespace());
+        hub.create_veth(&VethEnd::new(port), &far).unwrap();
+        hub.set_master(port, Some("br0")).unwrap();
+        hub.set_up(port).unwrap();
+        handle.set_up(name).unwrap();
+        handle.wait_carrier(name, BOUND).unwrap();
+    }
+    h1.create_veth(&VethEnd::new("lanb"), &VethEnd::new("lanb").namespace(h2.namespace())).unwrap();
+    [&h1, &h2].iter().for_each(|handle| handle.set_up("lanb").unwrap());
+    san.add_address("eth0", IpAddr::V4(SAN), 24).unwrap();
+    Network { h1, h2, san, _hub: hub }
+}
+
+/// Two hosts with a redundant interface, removed at the end.
+struct Protected {
+    network: Network,
+    /// Nodes have different names in tests that run at the same time.
+    names: [&'static str; 2],
+}
+
+impl Protected {
+    fn new(names: [&'static str; 2]) -> Self {
+        let network = network();
+        let hosts = [(&network.h1, H1), (&network.h2, H2)];
+        for ((handle, address), name) in hosts.into_iter().zip(names) {
+            let made = run_in(handle.namespace(), &["protect", "lana", "lanb", "--name", name]);
+            assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
+            assert!(made.out.contains(&format!("ip address add ADDRESS/PREFIX dev {name}")));
+            handle.add_address(name, IpAddr::V4(address), 24).unwrap();
+        }
+        for node in names {
+            wait_for("each node hears the other on both LANs", || hears(&nodes(node)));
+        }
+        Self { network, names }
+    }
+}
+
+impl Drop for Protected {
+    fn drop(&mut self) {
+        for (handle, name) in [&self.network.h1, &self.network.h2].into_iter().zip(self.names) {
+            run_in(handle.namespace(), &["protect", "--undo", name]);
+        }
+    }
+}
+
+fn nodes(node: &str) -> NodesStatus {
+    let CommandOutput { code, out, err } = run(&["show", node, "--nodes", "--json"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    serde_json::from_str(&out).expect("tables")
+}
+
+fn hears(status: &NodesStatus) -> bool {
+    let both = |node: &onbeat_node::control::RemoteNode| {
+        node.supervision_age_ns.is_some() && node.a.age_ns.is_some() && node.b.age_ns.is_some()
+    };
+    status.nodes.iter().any(both)
+}
+
+fn udp(handle: &Handle, address: Ipv4Addr, port: u16) -> UdpSocket {
+    handle.namespace().run(|| UdpSocket::bind((address, port))).unwrap().unwrap()
+}
+
+/// Counts of each number.
+struct Receiver {
+    socket: UdpSocket,
+    counts: Vec<u32>,
+}
+
+impl Receiver {
+    fn new(socket: UdpSocket) -> Self {
+        socket.set_nonblocking(true).unwrap();
+        Self { socket, counts: Vec::new() }
+    }
+
+    fn drain(&mut self) {
+        let mut octets = [0; 2048];
+        while let Ok(len) = self.socket.recv(&mut octets) {
+            let number = u32::from_be_bytes(octets[..4].try_into().unwrap()) as usize;
+            assert_eq!(len, length(number as u32), "{number}");
+            self.counts.resize(self.counts.len().max(number + 1), 0);
+            self.counts[number] += 1;
+        }
+    }
+
+    fn received(&self) -> u32 {
+        self.counts.iter().sum()
+    }
+}
+
+/// The length of a datagram: the shortest are padded, the longest fill a frame.
+fn length(number: u32) -> usize {
+    [4, 18, 19, 22, 23, 100, 1494 - 28][number as usize % 7]
+}
+
+/// Sends numbered datagrams until `stop`; returns their number.
+fn send(socket: &UdpSocket, to: Ipv4Addr, sent: &AtomicU32, stop: &AtomicBool) {
+    let octets = [0x5a; 2048];
+    while !stop.load(Ordering::Relaxed) {
+        let number = sent.load(Ordering::Relaxed);
+        let mut datagram = octets[..length(number)].to_vec();
+        datagram[..4].copy_from_slice(&number.to_be_bytes());
+        socket.send_to(&datagram, (to, PORT)).unwrap();
+        sent.store(number + 1, Ordering::Release);
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Transfers octets by TCP while `running`; returns the number of octets, all as sent.
+fn transfer(network: &Network, running: &AtomicBool) -> usize {
+    let listener = network.h2.namespace().run(|| TcpListener::bind((H2, PORT))).unwrap().unwrap();
+    let mut sender =
+        network.h1.namespace().run(|| TcpStream::connect((H2, PORT))).unwrap().unwrap();
+    let (mut receiver, _) = listener.accept().unwrap();
+    let pattern: Vec<u8> = (0..65_521_u32).map(|number| (number * 31 >> 3) as u8).collect();
+    let pattern = &pattern;
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while !running.load(Ordering::Relaxed) {
+                sender.write_all(pattern).unwrap();
+            }
+        });
+        let mut total = 0;
+        let mut octets = [0; 32768];
+        loop {
+            let len = receiver.read(&mut octets).unwrap();
+            if len == 0 {
+                return total;
+            }
+            let expected = pattern.iter().cycle().skip(total % pattern.len());
+            assert!(octets[..len].iter().eq(expected.take(len)), "at {total}");
+            total += len;
+        }
+    })
+}
+
+#[test]
+fn sockets_on_a_redundant_interface_lose_nothing_while_its_paths_are_cut() {
+    if !can_run() {
+        return;
+    }
+    let protected = Protected::new(["prot1", "prot2"]);
+    let Network { h1, h2, .. } = &protected.network;
+    let stop = AtomicBool::new(false);
+    let sent = [AtomicU32::new(0), AtomicU32::new(0)];
+    let sockets = [udp(h1, H1, 0), udp(h1, H1, 0)];
+    sockets[1].set_multicast_loop_v4(false).unwrap();
+    let group = udp(h2, GROUP, PORT);
+    group.join_multicast_v4(&GROUP, &H2).unwrap();
+    let mut receivers = [Receiver::new(udp(h2, H2, PORT)), Receiver::new(group)];
+    // To the group, they leave by the interface of their source address.
+    let octets = thread::scope(|scope| {
+        let _stopped = StopOnDrop(&stop);
+        for ((socket, to), sent) in sockets.iter().zip([H2, GROUP]).zip(&sent) {
+            let stop = &stop;
+            scope.spawn(move || send(socket, to, sent, stop));
+        }
+        let tcp = scope.spawn(|| transfer(&protected.network, &stop));
+        let mut both = || {
+            receivers.iter_mut().for_each(Receiver::drain);
+            [receivers[0].received(), receivers[1].received()]
+        };
+        // Datagrams arrive by the path that is up, then on both again.
+        let mut advance = |what: &str| {
+            let before = both();
+            wait_for(what, || both().iter().zip(before).all(|(now, before)| *now > before + 100));
+        };
+        advance("datagrams arrive");
+        for lan in [0, 1, 0, 1] {
+            h1.set_down(LANS[lan]).unwrap();
+            advance("datagrams arrive by one path");
+            h1.set_up(LANS[lan]).unwrap();
+            let frames = || nodes("prot2").lans[lan].counters.received;
+            let before = frames();
+            wait_for("the path carries frames again", || frames() > before + 50);
+            advance("datagrams arrive by both paths");
+        }
+        stop.store(true, Ordering::Relaxed);
+        tcp.join().unwrap()
+    });
+    for (receiver, sent) in receivers.iter_mut().zip(&sent) {
+        let sent = sent.load(Ordering::Acquire);
+        wait_for("the last datagrams arrive", || {
+            receiver.drain();
+            receiver.received() >= sent
+        });
+        let wrong: Vec<_> = receiver.counts.iter().enumerate().filter(|(_, n)| **n != 1).collect();
+        assert!(wrong.is_empty() && receiver.counts.len() == sent as usize, "{sent}: {wrong:?}");
+    }
+    assert!(octets > 1 << 20, "{octets} octets by TCP");
+    let status = nodes("prot2");
+    for lan in &status.lans {
+        let c = &lan.counters;
+        let causes = c.passed + c.own + c.accepted + c.duplicates + c.untagged + c.supervision;
+        assert_eq!(c.received, causes + c.invalid_supervision, "{status:?}");
+        assert!(c.accepted > 0 && c.wrong_lan == 0, "{status:?}");
+    }
+    assert_eq!(neighbor(h1, H2), nodes("prot2").mac, "the path's own interface answered ARP");
+}
+
+/// The address that a host resolved.
+fn neighbor(handle: &Handle, address: Ipv4Addr) -> String {
+    let table = handle.namespace().run(|| std::fs::read_to_string("/proc/thread-self/net/arp"));
+    let table = table.unwrap().unwrap();
+    let line = table.lines().find(|line| line.starts_with(&format!("{address} ")));
+    let line = line.unwrap_or_else(|| panic!("no neighbor {address}: {table}"));
+    line.split_whitespace().nth(3).unwrap().to_owned()
+}
+
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_host_without_redundancy_is_reached_and_all_is_removed_at_the_end() {
+    if !can_run() {
+        return;
+    }
+    let protected = Protected::new(["prot4", "prot5"]);
+    let Network { h1, san, .. } = &protected.network;
+    let (here, there) = (udp(h1, H1, PORT), udp(san, SAN, PORT));
+    for socket in [&here, &there] {
+        socket.set_read_timeout(Some(BOUND)).unwrap();
+    }
+    let mut octets = [0; 16];
+    for number in 0..20 {
+        here.send_to(&[number], (SAN, PORT)).unwrap();
+        let (_, from) = there.recv_from(&mut octets).unwrap();
+        assert_eq!((octets[0], from.ip()), (number, IpAddr::V4(H1)));
+        there.send_to(&[number + 100], from).unwrap();
+        let (len, _) = here.recv_from(&mut octets).unwrap();
+        assert_eq!((len, octets[0]), (1, number + 100));
+    }
+    assert_eq!(neighbor(san, H1), nodes("prot4").mac);
+    let features = |handle: &Handle, name: &str| {
+        let features = Ethtool::in_namespace(handle.namespace()).unwrap().features(name).unwrap();
+        features.into_iter().filter(|feature| feature.active).map(|f| f.name).collect::<Vec<_>>()
+    };
+    let fresh = network();
+    let handles = [&protected.network.h1, &protected.network.h2];
+    for (handle, name) in handles.into_iter().zip(protected.names) {
+        let undone = run_in(handle.namespace(), &["protect", "--undo", name]);
+        assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
+        assert!(handle.link(name).unwrap_err().is_not_found());
+        for lan in LANS {
+            assert_eq!(features(handle, lan), features(&fresh.h1, lan), "{lan}");
+            assert_eq!(handle.link(lan).unwrap().mtu, 1500);
+        }
+        assert_gone(name);
+    }
+}
+
+#[test]
+fn obstacles_are_reported_with_remedies_and_nothing_is_changed() {
+    if !can_run() {
+        return;
+    }
+    let network = network();
+    let h1 = network.h1.namespace();
+    let links = || network.h1.links().unwrap().len();
+    let before = links();
+    let refused = |arguments: &[&str], texts: &[&str]| {
+        let ran = run_in(h1, &[&["protect"], arguments].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{arguments:?}: {}", ran.err);
+        texts.iter().for_each(|text| assert!(ran.err.contains(text), "{arguments:?}: {}", ran.err));
+        assert_eq!(links(), before);
+    };
+    refused(&["lana", "nosuch", "--name", "prot3"], &["nosuch", "ip link"]);
+    refused(&["lana", "lana", "--name", "prot3"], &["named twice"]);
+    refused(&["lana", "lo", "--name", "prot3"], &["loopback"]);
+    refused(&["lana", "lanb", "--name", "lanb"], &["exists", "--name"]);
+    refused(&["lana", "lanb", "--name", "a-name-too-long"], &["too long"]);
+    refused(&["lana", "lanb", "--name", "../x"], &["not a valid name"]);
+    network.h1.create_bridge(&Bridge::new("br1")).unwrap();
+    network.h1.set_master("lanb", Some("br1")).unwrap();
+    let before = links();
+    let ran = run_in(h1, &["protect", "lana", "lanb", "--name", "prot3"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("ip link set lanb nomaster"), "{}", ran.err);
+    assert_eq!(links(), before);
+    network.h1.set_master("lanb", None).unwrap();
+    let planned = run_in(h1, &["protect", "lana", "lanb", "--name", "prot3", "--check"]);
+    assert_eq!((planned.code, planned.err.as_str()), (0, ""));
+    assert!(planned.out.contains("prot3: created, with MTU 1494"), "{}", planned.out);
+    assert!(planned.out.contains("protocol = \"prp\""), "{}", planned.out);
+    assert_eq!(links(), before);
+    assert_gone("prot3");
+    let undone = run(&["protect", "--undo", "prot3"]);
+    assert_eq!(undone.code, 2, "{}", undone.out);
+}
