@@ -30,9 +30,9 @@ const FORGET: i32 = 2;
 
 /// A word: 16 bits accepted in the present period, 16 bits of the period before, 20 bits period, 12 bits lap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Word(u64);
+struct NumberWord(u64);
 
-impl Word {
+impl NumberWord {
     const PERIOD_BITS: u32 = 20;
     const LAP_BITS: u32 = 12;
     const PERIOD_AT: u32 = 32;
@@ -100,7 +100,7 @@ const fn distance(from: u32, to: u32, bits: u32) -> i32 {
 /// The numbers received from one source.
 #[derive(Debug, Clone)]
 pub(super) struct ReceivedNumbers {
-    words: Box<[Word; WORDS]>,
+    words: Box<[NumberWord; WORDS]>,
     /// The newest number and, above it, the lap. `None`: no number so far.
     newest: Option<u32>,
     /// The latest period with a frame.
@@ -110,7 +110,7 @@ pub(super) struct ReceivedNumbers {
 impl Default for ReceivedNumbers {
     fn default() -> Self {
         // Not on the stack.
-        let words = alloc::vec![Word::default(); WORDS].into_boxed_slice();
+        let words = alloc::vec![NumberWord::default(); WORDS].into_boxed_slice();
         Self { words: words.try_into().expect("the number of words"), newest: None, latest: 0 }
     }
 }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_number_is_remembered_for_this_period_and_the_next() {
-        for start in [0, 1, 5, (1 << Word::PERIOD_BITS) - 1, u32::MAX - 1] {
+        for start in [0, 1, 5, (1 << NumberWord::PERIOD_BITS) - 1, u32::MAX - 1] {
             for (later, is_first) in [(0, false), (1, false), (2, true), (3, true), (1000, true)] {
                 let mut numbers = ReceivedNumbers::default();
                 assert!(numbers.accept(3, start));

@@ -34,7 +34,7 @@ pub enum PrpEvent {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Observed {
+struct ObservedNode {
     /// Time of the first reading with the node.
     since_ns: u64,
     lost: [bool; 2],
@@ -66,7 +66,7 @@ impl Condition {
 /// Derives events from successive readings.
 #[derive(Debug, Default)]
 pub struct Observer {
-    nodes: HashMap<MacAddress, Observed>,
+    nodes: HashMap<MacAddress, ObservedNode>,
     returns: [Condition; 2],
     own_of_other_lan: [u64; 2],
     full: Condition,
@@ -108,7 +108,7 @@ impl Observer {
     fn observe_node(&mut self, now_ns: u64, node: &NodeReading, events: &mut Vec<PrpEvent>) {
         let known = self.nodes.entry(node.mac).or_insert_with(|| {
             events.push(PrpEvent::NodeAppeared(node.mac, node.kind));
-            Observed { since_ns: now_ns, ..Observed::default() }
+            ObservedNode { since_ns: now_ns, ..ObservedNode::default() }
         });
         let last: [u64; 2] =
             core::array::from_fn(|lan| node.lans[lan].last_ns.unwrap_or(known.since_ns));

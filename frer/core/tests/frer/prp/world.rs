@@ -124,7 +124,7 @@ struct Fate {
 }
 
 #[derive(Debug)]
-struct Sent {
+struct SentFrame {
     octets: Vec<u8>,
     at_ns: u64,
     from: Attachment,
@@ -157,7 +157,7 @@ pub(super) struct World {
     sans: Vec<(MacAddress, usize)>,
     queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
     serial: u64,
-    sent: Vec<Sent>,
+    sent: Vec<SentFrame>,
     /// Frames that entities and singly attached stations sent on a LAN.
     on_lans: u64,
     host_frames: u64,
@@ -292,7 +292,7 @@ impl World {
             octets = in_vlan(&octets, 5);
         }
         let fates = vec![Fate::default(); self.nodes.len()];
-        self.sent.push(Sent {
+        self.sent.push(SentFrame {
             octets: octets.clone(),
             at_ns: now_ns,
             from,
