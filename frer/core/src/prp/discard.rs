@@ -130,7 +130,7 @@ impl ReceivedNumbers {
         // All numbers are forgotten: in a new lap, none returns when the periods of words wrap around.
         let newest = if silence < FORGET { newest } else { newest.wrapping_add(1 << 16) };
         // Small steps back are those of several CPUs.
-        if silence > 0 || silence < -FORGET {
+        if !(-FORGET..=0).contains(&silence) {
             self.latest = period;
         }
         self.newest = Some(newest);

@@ -268,13 +268,13 @@ impl Lre {
             return Outcome::Discard;
         };
         match role {
-            Some(lan) => self.from_lan(lan, now_ns, &frame),
-            None => self.from_host(now_ns, &frame),
+            Some(lan) => self.lan_frame(lan, now_ns, &frame),
+            None => self.host_frame(now_ns, &frame),
         }
     }
 
     /// Numbers a frame of the host or of a station behind the host port.
-    fn from_host<'a>(&mut self, now_ns: u64, frame: &Frame<'a>) -> Outcome<'a> {
+    fn host_frame<'a>(&mut self, now_ns: u64, frame: &Frame<'a>) -> Outcome<'a> {
         let (source, destination) = (frame.source(), frame.destination());
         self.host.received += 1;
         if is_link_local(frame) {
@@ -317,7 +317,7 @@ impl Lre {
         Some(Copies { copies: [Some(first), Some(second)] })
     }
 
-    fn from_lan<'a>(&mut self, lan: Lan, now_ns: u64, frame: &Frame<'a>) -> Outcome<'a> {
+    fn lan_frame<'a>(&mut self, lan: Lan, now_ns: u64, frame: &Frame<'a>) -> Outcome<'a> {
         let index = lan_index(lan);
         self.lans[index].received += 1;
         let interface = [self.parameters.a, self.parameters.b][index].mac;

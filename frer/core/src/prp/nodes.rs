@@ -155,7 +155,8 @@ impl Nodes {
         // Unless they were heard or removed since the search.
         while let Some(mac) = self.singles.pop_front() {
             if self.by_mac.get(&mac).is_some_and(Node::is_single) {
-                return Some(self.remove_evicted(mac));
+                self.remove_evicted(mac);
+                return Some(());
             }
         }
         if !redundant {
@@ -164,7 +165,8 @@ impl Nodes {
         while let Some((eviction, mac)) = self.idle.pop() {
             let now = self.by_mac.get(&mac).and_then(|node| node.eviction(now_ns, forget_ns));
             if now == Some(eviction) {
-                return Some(self.remove_evicted(mac));
+                self.remove_evicted(mac);
+                return Some(());
             }
         }
         None

@@ -17,9 +17,9 @@ struct Pair {
 }
 
 /// The port at which the copies of each LAN arrive.
-type Wiring = [&'static [usize]; 2];
+type ArrivalPorts = [&'static [usize]; 2];
 
-const HEALTHY: Wiring = [&[0], &[1]];
+const HEALTHY: ArrivalPorts = [&[0], &[1]];
 
 impl Pair {
     fn new() -> Self {
@@ -33,7 +33,7 @@ impl Pair {
     }
 
     /// The events of some seconds.
-    fn run(&mut self, seconds: u64, wiring: Wiring) -> Vec<PrpEvent> {
+    fn run(&mut self, seconds: u64, wiring: ArrivalPorts) -> Vec<PrpEvent> {
         let mut events = Vec::new();
         for _ in 0..seconds {
             if self.second % 2 == 0 {
