@@ -63,13 +63,13 @@ fn network() -> Network {
 }
 
 /// Two hosts with a redundant interface, removed at the end.
-struct Protected {
+struct ProtectedHosts {
     network: Network,
     /// Nodes have different names in tests that run at the same time.
     names: [&'static str; 2],
 }
 
-impl Protected {
+impl ProtectedHosts {
     fn new(names: [&'static str; 2]) -> Self {
         let network = network();
         let hosts = [(&network.h1, H1), (&network.h2, H2)];
@@ -86,7 +86,7 @@ impl Protected {
     }
 }
 
-impl Drop for Protected {
+impl Drop for ProtectedHosts {
     fn drop(&mut self) {
         for (handle, name) in [&self.network.h1, &self.network.h2].into_iter().zip(self.names) {
             run_in(handle.namespace(), &["protect", "--undo", name]);
@@ -162,7 +162,7 @@ fn transfer(network: &Network, running: &AtomicBool) -> usize {
     let mut sender =
         network.h1.namespace().run(|| TcpStream::connect((H2, PORT))).unwrap().unwrap();
     let (mut receiver, _) = listener.accept().unwrap();
-    let pattern: Vec<u8> = (0..65_521_u32).map(|number| (number * 31 >> 3) as u8).collect();
+    let pattern: Vec<u8> = (0..65_521_u32).map(|number| ((number * 31) >> 3) as u8).collect();
     let pattern = &pattern;
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -189,7 +189,7 @@ fn sockets_on_a_redundant_interface_lose_nothing_while_its_paths_are_cut() {
     if !can_run() {
         return;
     }
-    let protected = Protected::new(["prot1", "prot2"]);
+    let protected = ProtectedHosts::new(["prot1", "prot2"]);
     let Network { h1, h2, .. } = &protected.network;
     let stop = AtomicBool::new(false);
     let sent = [AtomicU32::new(0), AtomicU32::new(0)];
@@ -200,7 +200,7 @@ fn sockets_on_a_redundant_interface_lose_nothing_while_its_paths_are_cut() {
     let mut receivers = [Receiver::new(udp(h2, H2, PORT)), Receiver::new(group)];
     // To the group, they leave by the interface of their source address.
     let octets = thread::scope(|scope| {
-        let _stopped = StopOnDrop(&stop);
+        let _stopped = StopGuard(&stop);
         for ((socket, to), sent) in sockets.iter().zip([H2, GROUP]).zip(&sent) {
             let stop = &stop;
             scope.spawn(move || send(socket, to, sent, stop));
@@ -257,9 +257,9 @@ fn neighbor(handle: &Handle, address: Ipv4Addr) -> String {
     line.split_whitespace().nth(3).unwrap().to_owned()
 }
 
-struct StopOnDrop<'a>(&'a AtomicBool);
+struct StopGuard<'a>(&'a AtomicBool);
 
-impl Drop for StopOnDrop<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -270,7 +270,7 @@ fn a_host_without_redundancy_is_reached_and_all_is_removed_at_the_end() {
     if !can_run() {
         return;
     }
-    let protected = Protected::new(["prot4", "prot5"]);
+    let protected = ProtectedHosts::new(["prot4", "prot5"]);
     let Network { h1, san, .. } = &protected.network;
     let (here, there) = (udp(h1, H1, PORT), udp(san, SAN, PORT));
     for socket in [&here, &there] {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The network stack of an interface that is a LAN of a PRP node receives no multicast frame with a
- * trailer: the node delivers it to the host, once. Packet sockets receive copies before this program.
- * Otherwise the stack would answer ARP requests for the host's address by the address of the interface,
- * and receivers of broadcasts would receive each one up to three times.
+ * trailer: the node delivers it to the host, once. Packet sockets receive copies before this
+ * program. Otherwise the stack would answer ARP requests for the host's address by the address of
+ * the interface, and receivers of broadcasts would receive each one up to three times.
  *
  * Unicast frames are left alone: those to other addresses end in the stack by themselves.
  */
@@ -19,8 +19,8 @@ struct trailer {
 	__be16 suffix;
 };
 
-#define LAN_ID(field) ((field) >> 12)
-#define LSDU_SIZE(field) ((field) & 0xfff)
+#define LAN_ID(field)	 ((field) >> 12)
+#define LSDU_SIZE(field) ((field)&0xfff)
 
 /* The kernel has removed the first VLAN tag. */
 static __always_inline __u32 lsdu_offset(__be16 protocol)

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::common::{onbeat, run};
 use nix::poll::{PollFd, PollTimeout, poll};
+use onbeat_frer::prp::{LanCounters, NodeKind};
 use onbeat_frer::watch::EventKind;
 use onbeat_node::control::{
-    Event, EventDetail, EventStart, NodeStatus, PathStatus, Reply, Request, Response, Server, Skew,
-    StreamPaths, StreamStatus,
+    Event, EventDetail, EventStart, LanFrames, LanStatus, NodeStatus, NodesStatus, PathStatus,
+    RemoteNode, Reply, Request, Response, Server, Skew, StreamPaths, StreamStatus,
 };
 use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all};
 
@@ -49,6 +50,7 @@ fn answer(request: &Request) -> Reply {
             streams.retain(|paths| stream.as_ref().is_none_or(|name| *name == paths.stream));
             Response::Paths { streams }
         }
+        Request::Nodes => Response::Nodes { nodes: Box::new(nodes()) },
         Request::Reset { stream } if stream == "axis-1" => {
             Response::Done { message: format!("stream {stream:?} is reset") }
         }
@@ -65,6 +67,31 @@ fn answer(request: &Request) -> Reply {
         // No client of this version accepts this response.
         Request::Stop => Response::Pong { node: "a".into(), pid: 7 },
     })
+}
+
+fn nodes() -> NodesStatus {
+    let lan = |port: &str, accepted, duplicates| {
+        let received = accepted + duplicates;
+        let counters = LanCounters { received, accepted, duplicates, ..LanCounters::default() };
+        LanStatus { port: port.into(), counters }
+    };
+    let frames = LanFrames { age_ns: Some(1_500_000), tagged: 12_800, ..LanFrames::default() };
+    let node = RemoteNode {
+        mac: "02:00:00:00:00:07".into(),
+        kind: NodeKind::Danp,
+        a: frames,
+        b: LanFrames::default(),
+        supervision_age_ns: Some(2_000_000_000),
+        redbox: None,
+    };
+    NodesStatus {
+        node: "a".into(),
+        mac: "02:00:00:00:00:01".into(),
+        next_sequence: 7,
+        lans: vec![lan("a", 12_800, 0), lan("b", 0, 12_800)],
+        nodes: vec![node],
+        ..NodesStatus::default()
+    }
 }
 
 fn path(port: &str, lost_packets: u64, first: u64, skew_ns: Option<Skew>) -> PathStatus {
@@ -162,6 +189,21 @@ fn requests_are_sent_and_responses_printed() {
         ran(&["show", node, "--paths", "--stream", "axis-2", "--json"]);
     let paths: Vec<StreamPaths> = serde_json::from_str(&out).expect("paths");
     assert_eq!((code, paths[0].stream.as_str(), paths.len()), (0, "axis-2", 1));
+
+    let CommandOutput { code, out, err } = ran(&["show", node, "--nodes"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let rows: Vec<String> =
+        out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for row in [
+        "node \"a\", 02:00:00:00:00:01, next number 7",
+        "a 12,800 12,800 0 0 0 0 0 0",
+        "b 12,800 0 12,800 0 0 0 0 0",
+        "02:00:00:00:00:07 DANP 12,800 1.50 ms 0 – 0 2.00 s –",
+    ] {
+        assert!(rows.iter().any(|line| line == row), "{row}: {out}");
+    }
+    let CommandOutput { code, out, .. } = ran(&["show", node, "--nodes", "--json"]);
+    assert_eq!((code, serde_json::from_str::<NodesStatus>(&out).expect("tables")), (0, nodes()));
 
     let CommandOutput { code, out, err } = ran(&["reset", "axis-1", "--node", node]);
     assert_eq!((code, out.as_str(), err.as_str()), (0, "stream \"axis-1\" is reset\n", ""));

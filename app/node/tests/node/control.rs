@@ -49,6 +49,7 @@ fn handle(request: &Request) -> Reply {
         }
         Request::RemoveStreams { streams } => Response::Done { message: streams.join(", ") },
         Request::Paths { .. } => Response::Paths { streams: Vec::new() },
+        Request::Nodes => Response::Nodes { nodes: Box::default() },
         Request::Reload | Request::Stop => Response::Done { message: "done".into() },
     })
 }
