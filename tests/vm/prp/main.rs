@@ -16,7 +16,7 @@
 //!
 //! Numbered datagrams are sent one way, and counted by the receiver. Linux to Linux is the control: a failure
 //! there is one of the network or of this program. onbeat as the receiver loses none and delivers none twice. Linux
-//! until 6.17 discards by a window, and may lose frames: its losses under faults are printed only.
+//! 6.12 discards by a window, and may lose frames: its losses under faults are printed only.
 
 mod flow;
 mod network;
@@ -214,7 +214,7 @@ fn frames_of_a_vlan_pass() {
     }
 }
 
-/// Linux until 6.12 sends with the addresses of both interfaces, unless they are equal. Its supervision frames name one
+/// Linux 6.12 sends with the addresses of both interfaces, unless they are equal. Its supervision frames name one
 /// node on both LANs; not every receiver of Linux joins the addresses.
 #[test]
 fn copies_of_a_node_with_two_addresses_arrive_once() {

@@ -125,7 +125,7 @@ pub(crate) fn has_modules() -> bool {
 pub(crate) enum Addresses {
     /// One on both LANs, as PRP demands.
     One,
-    /// Those of the interfaces: Linux until 6.12 then sends with another source on each LAN.
+    /// Those of the interfaces: Linux 6.12 then sends with another source on each LAN.
     Two,
 }
 

@@ -169,7 +169,7 @@ impl Nodes {
 
     /// Notes that a source on a LAN sends supervision frames of a node with another address, and no RedBox.
     ///
-    /// Linux until 6.12 sends on each LAN with the address of that interface. The source is an alias of the node if
+    /// Linux 6.12 sends on each LAN with the address of that interface. The source is an alias of the node if
     /// neither is heard on the LAN of the other: else they can be nodes with numbers of their own.
     pub(super) fn note_alias(&mut self, source: MacAddress, mac: MacAddress, lan: usize) {
         let Some(of_source) = self.by_mac.get(&source) else { return };
