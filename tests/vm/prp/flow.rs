@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::network::{Host, LANS, Network, wait_for};
+use crate::network::{Host, Network, wait_for};
 
 /// Interval of datagrams.
 const INTERVAL: Duration = Duration::from_millis(2);
@@ -89,13 +89,19 @@ impl<'a> Flow<'a> {
     pub(crate) fn finish(self) -> Delivery {
         self.is_stopped.store(true, Ordering::Relaxed);
         self.sender.join().expect("it sends to the end");
-        let frames = || LANS.map(|lan| self.network.received(self.to, lan));
+        let frames = || {
+            self.to
+                .lans()
+                .iter()
+                .map(|lan| self.network.received(self.to, *lan))
+                .collect::<Vec<_>>()
+        };
         let mut before = frames();
         // Supervision and ARP are few: less than the datagrams of a tenth of this time.
         wait_for("the last frame", || {
             thread::sleep(QUIET);
             let now = frames();
-            let few = now.iter().zip(before).all(|(now, before)| now - before < 25);
+            let few = now.iter().zip(&before).all(|(now, before)| now - before < 25);
             before = now;
             few
         });

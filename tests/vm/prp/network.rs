@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -56,7 +57,8 @@ impl Host {
         Ipv4Addr::new(10, 0, 5, self as u8 + 1)
     }
 
-    fn lans(self) -> &'static [Lan] {
+    /// The LANs to which it has a link.
+    pub(crate) fn lans(self) -> &'static [Lan] {
         if self == Self::San { &[Lan::A] } else { &LANS }
     }
 }
@@ -68,7 +70,7 @@ pub(crate) enum Lan {
     B,
 }
 
-pub(crate) const LANS: [Lan; 2] = [Lan::A, Lan::B];
+const LANS: [Lan; 2] = [Lan::A, Lan::B];
 
 impl Lan {
     fn name(self) -> &'static str {
@@ -118,17 +120,31 @@ pub(crate) fn has_modules() -> bool {
     }) && load("hsr")
 }
 
+/// The addresses of the interfaces of a node of Linux.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Addresses {
+    /// One on both LANs, as PRP demands.
+    One,
+    /// Those of the interfaces: Linux 6.12 then sends with another source on each LAN.
+    Two,
+}
+
 /// The network of the file `main.rs`, with traffic of its hosts only.
 pub(crate) struct Network {
     lans: Namespace,
     hosts: [Namespace; 4],
     onbeat: Child,
     files: TemporaryDirectory,
+    _alone: MutexGuard<'static, ()>,
 }
+
+/// One network at a time: Linux's tables have no namespaces.
+static NETWORK: Mutex<()> = Mutex::new(());
 
 impl Network {
     /// Builds the network, starts onbeat, and waits until all hosts hear each other.
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(addresses: Addresses) -> Self {
+        let alone = NETWORK.lock().unwrap_or_else(PoisonError::into_inner);
         let lans = Namespace::with_loopback().expect("a namespace");
         let hosts = HOSTS.map(|_| Namespace::with_loopback().expect("a namespace"));
         for namespace in hosts.iter().chain([&lans]) {
@@ -156,10 +172,15 @@ impl Network {
                 ip(&lans, &format!("link set {port} master lan-{} up", lan.name()));
                 ip(namespace, &format!("link set {interface} up"));
             }
+            if host == Host::San {
+                // A node in user space cannot complete checksums that a veth leaves to the receiver.
+                run(in_namespace(namespace, "ethtool", "-K etha tx off"));
+            }
             if matches!(host, Host::Linux | Host::Control) {
-                // Linux from 6.14 on does this by itself: copies of a node have one source.
-                let address = mac(namespace, "etha");
-                ip(namespace, &format!("link set ethb address {address}"));
+                if addresses == Addresses::One {
+                    let address = mac(namespace, "etha");
+                    ip(namespace, &format!("link set ethb address {address}"));
+                }
                 let interface = host.interface();
                 ip(
                     namespace,
@@ -171,7 +192,7 @@ impl Network {
         }
         let files = TemporaryDirectory::new("prp");
         let onbeat = start_onbeat(&hosts[Host::Onbeat as usize], &files);
-        let network = Self { lans, hosts, onbeat, files };
+        let network = Self { lans, hosts, onbeat, files, _alone: alone };
         let red0 = PathBuf::from("/sys/class/net/red0");
         let is_there = || {
             let there = network.hosts[Host::Onbeat as usize].run_with_sysfs(|| red0.exists());
@@ -274,7 +295,7 @@ impl Network {
         ping
     }
 
-    /// Three pings of this payload in octets: each has an answer, and one only.
+    /// Three pings of this payload in octets: each has an answer.
     #[track_caller]
     pub(crate) fn ping(&self, from: Host, to: Host, payload: usize) {
         self.ping_address(from, to.address(), payload);
@@ -289,8 +310,12 @@ impl Network {
     #[track_caller]
     fn ping_address(&self, from: Host, to: Ipv4Addr, payload: usize) {
         let text = run(self.ping_command(from, to, payload, 3));
-        let is_whole = text.contains("3 packets transmitted, 3 received, 0% packet loss");
-        assert!(is_whole, "{} to {to}, {payload} octets: {text}", from.name());
+        let are_whole = text.contains("3 packets transmitted, 3 received, ");
+        assert!(
+            are_whole && text.contains("0% packet loss"),
+            "{} to {to}, {payload} octets: {text}",
+            from.name()
+        );
     }
 
     /// Adds VLAN 5 to a host; returns whether its interface supports that.

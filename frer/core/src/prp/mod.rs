@@ -376,11 +376,15 @@ impl Lre {
     ) -> bool {
         let (period, forget_ns) = (self.period(now_ns), self.entry_forget_ns());
         let redundant = trailer.is_some();
-        let Some(node) = self.nodes.entry(source, redundant, now_ns, forget_ns) else {
+        let mac = self.nodes.of_source(source, lan_index(lan));
+        let Some(node) = self.nodes.entry(mac, redundant, now_ns, forget_ns) else {
             // Twice rather than never. What has no trailer has no second copy.
             self.lans[lan_index(lan)].without_entry += u64::from(redundant);
             return true;
         };
+        if mac == source {
+            node.note_source(lan_index(lan));
+        }
         let record = &mut node.lans[lan_index(lan)];
         record.last_ns = Some(now_ns);
         let Some(trailer) = trailer else {
@@ -406,13 +410,19 @@ impl Lre {
             return;
         }
         let forget_ns = self.entry_forget_ns();
+        let (source, index) = (frame.source(), lan_index(lan));
         if let Some(entry) = self.nodes.entry(node, true, now_ns, forget_ns) {
             entry.supervision = Some(Supervision { at_ns: now_ns, redbox });
-            let record = &mut entry.lans[lan_index(lan)];
-            if node != frame.source() {
-                record.tagged += 1;
+            entry.lans[index].last_ns = Some(now_ns);
+        }
+        if redbox.is_none() && source != node {
+            self.nodes.note_alias(source, node, index);
+        }
+        // Frames of an alias are counted as those of the node.
+        if self.nodes.of_source(source, index) != node {
+            if let Some(entry) = self.nodes.get_mut(node) {
+                entry.lans[index].tagged += 1;
             }
-            record.last_ns = Some(now_ns);
         }
     }
 

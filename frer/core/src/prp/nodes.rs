@@ -25,6 +25,10 @@ pub(super) struct Node {
     pub(super) supervision: Option<Supervision>,
     /// From its first frame with a trailer on.
     pub(super) numbers: Option<ReceivedNumbers>,
+    /// LANs on which frames have its address as their source.
+    is_source: [bool; 2],
+    /// The source of its frames on one LAN, by index, if it is another one there.
+    alias: Option<(MacAddress, usize)>,
 }
 
 /// What a node sent on one LAN.
@@ -51,7 +55,18 @@ pub struct Supervision {
 
 impl Node {
     fn new() -> Self {
-        Self { lans: [LanRecord::default(); 2], supervision: None, numbers: None }
+        Self {
+            lans: [LanRecord::default(); 2],
+            supervision: None,
+            numbers: None,
+            is_source: [false; 2],
+            alias: None,
+        }
+    }
+
+    /// Notes that a frame has its address as the source.
+    pub(super) fn note_source(&mut self, lan: usize) {
+        self.is_source[lan] = true;
     }
 
     /// Returns the time of its last frame or supervision frame.
@@ -92,6 +107,8 @@ enum Eviction {
 #[derive(Debug)]
 pub(super) struct Nodes {
     by_mac: HashMap<MacAddress, Node>,
+    /// The nodes of sources that are aliases.
+    aliases: HashMap<MacAddress, MacAddress>,
     capacity: usize,
     /// Nodes without redundancy at the last search and those inserted since, the next one to evict first.
     singles: VecDeque<MacAddress>,
@@ -107,6 +124,7 @@ impl Nodes {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             by_mac: HashMap::new(),
+            aliases: HashMap::new(),
             capacity,
             singles: VecDeque::new(),
             idle: Vec::new(),
@@ -186,8 +204,65 @@ impl Nodes {
     }
 
     fn remove_evicted(&mut self, mac: MacAddress) {
-        self.by_mac.remove(&mac);
+        self.remove(mac);
         self.evicted += 1;
+    }
+
+    pub(super) fn get_mut(&mut self, mac: MacAddress) -> Option<&mut Node> {
+        self.by_mac.get_mut(&mac)
+    }
+
+    /// Returns the node of a frame with this source, heard on a LAN, and ends an alias that the frame contradicts.
+    ///
+    /// The two sources of a node with an alias are never heard on the same LAN.
+    pub(super) fn of_source(&mut self, source: MacAddress, lan: usize) -> MacAddress {
+        if let Some(node) = self.aliases.get(&source).copied() {
+            let alias = self.by_mac.get(&node).and_then(|node| node.alias);
+            if alias == Some((source, lan)) {
+                return node;
+            }
+            self.end_alias(node);
+        } else if self
+            .by_mac
+            .get(&source)
+            .is_some_and(|node| node.alias.is_some_and(|(_, of)| of == lan))
+        {
+            self.end_alias(source);
+        }
+        source
+    }
+
+    fn end_alias(&mut self, mac: MacAddress) {
+        let Some(node) = self.by_mac.get_mut(&mac) else { return };
+        // They can be those of two nodes.
+        node.numbers = None;
+        if let Some((alias, _)) = node.alias.take() {
+            self.aliases.remove(&alias);
+        }
+    }
+
+    /// Notes that a source on a LAN sends supervision frames of a node with another address, and no RedBox.
+    ///
+    /// Linux 6.12 sends on each LAN with the address of that interface. The source is an alias of the node if
+    /// neither is heard on the LAN of the other: else they can be nodes with numbers of their own.
+    pub(super) fn note_alias(&mut self, source: MacAddress, mac: MacAddress, lan: usize) {
+        let Some(of_source) = self.by_mac.get(&source) else { return };
+        let is_node = of_source.supervision.is_some() || of_source.alias.is_some();
+        let is_elsewhere = of_source.is_source[1 - lan];
+        let is_free = |node: &Node| node.alias.is_none() && !node.is_source[lan];
+        if is_node || is_elsewhere || !self.by_mac.get(&mac).is_some_and(is_free) {
+            return;
+        }
+        let Some(of_source) = self.by_mac.remove(&source) else { return };
+        let Some(node) = self.by_mac.get_mut(&mac) else { return };
+        node.alias = Some((source, lan));
+        let (record, noted) = (&mut node.lans[lan], of_source.lans[lan]);
+        record.last_ns = record.last_ns.max(noted.last_ns);
+        record.tagged += noted.tagged;
+        record.untagged += noted.untagged;
+        record.wrong_lan += noted.wrong_lan;
+        node.numbers = node.numbers.take().or(of_source.numbers);
+        self.aliases.insert(source, mac);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (MacAddress, &Node)> {
@@ -197,10 +272,14 @@ impl Nodes {
     /// Removes nodes without a frame for `node_forget_ns`.
     pub(super) fn expire(&mut self, now_ns: u64, node_forget_ns: u64) {
         self.by_mac.retain(|_, node| now_ns.saturating_sub(node.last_ns()) < node_forget_ns);
+        self.aliases.retain(|_, node| self.by_mac.contains_key(node));
     }
 
     pub(super) fn remove(&mut self, mac: MacAddress) {
-        self.by_mac.remove(&mac);
+        let node = self.by_mac.remove(&mac);
+        if let Some((alias, _)) = node.and_then(|node| node.alias) {
+            self.aliases.remove(&alias);
+        }
     }
 
     /// Forgets the numbers of all nodes.
@@ -286,5 +365,121 @@ impl Nodes {
         let mut nodes: Vec<_> = self.iter().map(reading).collect();
         nodes.sort_unstable_by_key(|node| node.mac);
         nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use onbeat_wire::prp::{Lan, Tail};
+    use onbeat_wire::{Frame, MacAddress};
+
+    use crate::prp::{LanPort, Lre, Outcome, Parameters};
+    use crate::spec::PortId;
+
+    const NODE: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x0a]);
+    const OTHER: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x0b]);
+    const LANS: [(Lan, PortId); 2] = [(Lan::A, PortId(0)), (Lan::B, PortId(1))];
+
+    fn lre(mac: MacAddress) -> Lre {
+        let lan = |(_, port): (Lan, PortId)| LanPort {
+            port,
+            mac: MacAddress([2, 0, 0, 0, 1, port.0 as u8]),
+        };
+        let parameters = Parameters {
+            a: lan(LANS[0]),
+            b: lan(LANS[1]),
+            host: PortId(2),
+            mac,
+            is_segment: false,
+            entry_forget_ms: 400,
+            node_forget_ms: 60_000,
+            max_nodes: 8,
+        };
+        Lre::new(parameters, 0)
+    }
+
+    /// Returns whether a frame is delivered to the host.
+    fn receive(lre: &mut Lre, lan: usize, source: MacAddress, number: u16, octets: &[u8]) -> bool {
+        let mut octets = Vec::from(octets);
+        octets[6..12].copy_from_slice(&source.0);
+        octets.resize(60, 0);
+        let tail = Tail::of(&Frame::parse(&octets).unwrap(), number, LANS[lan].0).unwrap();
+        octets.extend(tail.as_slice());
+        matches!(lre.frame(LANS[lan].1, 1_000_000, &octets), Outcome::Send(_))
+    }
+
+    fn data() -> Vec<u8> {
+        let mut octets = Vec::from([2, 0, 0, 0, 0, 9]);
+        octets.extend([0; 6]);
+        octets.extend([8, 0]);
+        octets
+    }
+
+    /// Supervision frames of [`NODE`], and sources by LAN.
+    fn supervise(lre_under_test: &mut Lre, sources: [MacAddress; 2], number: u16) {
+        let (frames, _) = lre(NODE).supervise();
+        for (lan, source) in sources.into_iter().enumerate() {
+            receive(lre_under_test, lan, source, number, &frames[0]);
+        }
+    }
+
+    #[test]
+    fn copies_of_a_node_with_two_addresses_pass_once() {
+        let mut lre = lre(MacAddress([2, 0, 0, 0, 0, 9]));
+        supervise(&mut lre, [NODE, OTHER], 0);
+        for number in 1..100 {
+            assert!(receive(
+                &mut lre,
+                usize::from(number % 2),
+                [NODE, OTHER][usize::from(number % 2)],
+                number,
+                &data()
+            ));
+            assert!(!receive(
+                &mut lre,
+                usize::from(number % 2 == 0),
+                [OTHER, NODE][usize::from(number % 2)],
+                number,
+                &data()
+            ));
+        }
+        let nodes = lre.read().nodes;
+        assert_eq!(nodes.len(), 1);
+        assert_eq!(
+            (nodes[0].mac, nodes[0].lans[0].tagged, nodes[0].lans[1].tagged),
+            (NODE, 100, 100)
+        );
+    }
+
+    #[test]
+    fn a_source_that_is_heard_on_both_lans_is_no_alias() {
+        for heard_before in [false, true] {
+            let mut lre = lre(MacAddress([2, 0, 0, 0, 0, 9]));
+            if heard_before {
+                assert!(receive(&mut lre, 0, OTHER, 1000, &data()));
+            }
+            supervise(&mut lre, [NODE, OTHER], 0);
+            assert!(receive(&mut lre, 0, NODE, 5, &data()));
+            // Their numbers are their own from here on, and an alias does not return.
+            assert!(receive(&mut lre, 0, OTHER, 5, &data()), "{heard_before}");
+            supervise(&mut lre, [NODE, OTHER], 1);
+            assert!(receive(&mut lre, 0, NODE, 6, &data()));
+            assert!(receive(&mut lre, 0, OTHER, 6, &data()), "{heard_before}");
+            assert!(!receive(&mut lre, 1, OTHER, 6, &data()), "{heard_before}");
+            assert!(!receive(&mut lre, 1, NODE, 6, &data()), "{heard_before}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_heard_on_the_lan_of_its_alias_has_none() {
+        let mut lre = lre(MacAddress([2, 0, 0, 0, 0, 9]));
+        supervise(&mut lre, [NODE, OTHER], 0);
+        assert!(receive(&mut lre, 1, OTHER, 5, &data()));
+        // As through a RedBox that does not name itself.
+        assert!(receive(&mut lre, 1, NODE, 5, &data()));
+        assert!(receive(&mut lre, 1, OTHER, 6, &data()));
+        assert!(receive(&mut lre, 1, NODE, 6, &data()));
     }
 }
