@@ -383,10 +383,8 @@ mod tests {
     const LANS: [(Lan, PortId); 2] = [(Lan::A, PortId(0)), (Lan::B, PortId(1))];
 
     fn lre(mac: MacAddress) -> Lre {
-        let lan = |(_, port): (Lan, PortId)| LanPort {
-            port,
-            mac: MacAddress([2, 0, 0, 0, 1, port.0 as u8]),
-        };
+        let lan =
+            |(_, port): (Lan, PortId)| LanPort { port, mac: MacAddress([2, 0, 0, 0, 1, port.0]) };
         let parameters = Parameters {
             a: lan(LANS[0]),
             b: lan(LANS[1]),

@@ -53,6 +53,7 @@ impl<'a> Ports<'a> {
             Disposition::Unmatched => XDP_PASS,
             Disposition::Dropped => XDP_DROP,
             Disposition::Sent(_) => XDP_REDIRECT,
+            Disposition::Copied(_) => unreachable!("the node has no link redundancy entity"),
         };
         assert_eq!(run.verdict, verdict, "{}", context());
         let Disposition::Sent(expected) = fate else {

@@ -73,6 +73,7 @@ fn frames_of_streams_are_redirected() {
             let expected = match plane.frame(PortId(port as u8), 1, &octets) {
                 Disposition::Unmatched => XDP_PASS,
                 Disposition::Dropped | Disposition::Sent(_) => XDP_DROP,
+                Disposition::Copied(_) => unreachable!("the node has no link redundancy entity"),
             };
             let run = programs[port].run(&[], &octets);
             let context = format!("seed {SEED:#x}, world {world}, frame {number}: {octets:02x?}");

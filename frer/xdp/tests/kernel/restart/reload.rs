@@ -83,6 +83,7 @@ fn send_some(
                 Disposition::Sent(_) => XDP_REDIRECT,
                 Disposition::Dropped => XDP_DROP,
                 Disposition::Unmatched => XDP_PASS,
+                Disposition::Copied(_) => unreachable!("the node has no link redundancy entity"),
             };
             assert_eq!(verdict, expected, "{context}: {stream:?}");
         }
