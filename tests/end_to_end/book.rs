@@ -43,6 +43,8 @@ pub(crate) struct Page<'a> {
     /// Whether the page shows all output. Otherwise a command without shown output may print any, and times of
     /// whole seconds are reduced: they are those of a user.
     pub(crate) shows_all: bool,
+    /// Whether each box has its own run-time directory and processes, so that nodes of all boxes can have one name.
+    pub(crate) separate: bool,
 }
 
 /// A deviation of a command from the page.
@@ -69,6 +71,7 @@ impl Page<'_> {
         special: &[],
         shorter: &[],
         shows_all: false,
+        separate: false,
     };
 }
 
@@ -143,13 +146,27 @@ fn is_log(line: &str) -> bool {
     start.len() > 20 && start[4] == b'-' && start[10] == b'T' && start[0].is_ascii_digit()
 }
 
-/// The compared form of a line: numbers except 0 become N, with units, and white space and table rules
-/// have a fixed width.
+/// Length of a MAC address in text.
+const MAC_LENGTH: usize = 17;
+
+fn starts_with_mac(text: &str) -> bool {
+    let mut octets = text.bytes().take(MAC_LENGTH).enumerate();
+    let is_octet = |(at, octet): (usize, u8)| {
+        if at % 3 == 2 { octet == b':' } else { octet.is_ascii_hexdigit() }
+    };
+    text.len() >= MAC_LENGTH && octets.all(is_octet)
+}
+
+/// The compared form of a line: numbers except 0 become N, with units, MAC addresses become M, and white space and
+/// table rules have a fixed width.
 fn shape(line: &str) -> String {
     let mut shape = String::new();
     let mut rest = line.trim();
     while let Some(c) = rest.chars().next() {
-        let length = if c.is_ascii_digit() {
+        let length = if starts_with_mac(rest) {
+            shape.push('M');
+            MAC_LENGTH
+        } else if c.is_ascii_digit() {
             let end = rest.find(|c: char| !c.is_ascii_digit() && !",.".contains(c));
             let number = rest[..end.unwrap_or(rest.len())].trim_end_matches([',', '.']);
             shape.push(if number.chars().all(|c| "0.,".contains(c)) { '0' } else { 'N' });
@@ -207,12 +224,19 @@ struct Station {
 }
 
 impl Station {
-    fn start(world: &World, name: &str, directory: &Path) -> Station {
+    fn start(world: &World, name: &str, directory: &Path, separate: bool) -> Station {
         let directory = directory.join(name);
         fs::create_dir_all(&directory).expect("a directory");
         let programs = program().parent().expect("a directory of programs");
         let path = std::env::var("PATH").unwrap_or_default();
-        let mut shell = Command::new("sh");
+        let mut shell = Command::new(if separate { "unshare" } else { "sh" });
+        if separate {
+            // Its processes end with the shell.
+            shell.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]);
+            shell.arg(
+                "mkdir -p /run/onbeat && mount -t tmpfs -o mode=0700 tmpfs /run/onbeat && exec sh",
+            );
+        }
         shell
             .current_dir(&directory)
             .env("PATH", format!("{}:{path}:/usr/sbin:/sbin", programs.display()));
@@ -309,7 +333,9 @@ impl<'a> Page<'a> {
         let name = document.file_stem().expect("a name").to_string_lossy();
         let directory = TemporaryDirectory::new(&name);
         let directory = directory.file("boxes");
-        let start = |station: &&'a str| (*station, Station::start(&world, station, &directory));
+        let start = |station: &&'a str| {
+            (*station, Station::start(&world, station, &directory, self.separate))
+        };
         let mut boxes: BTreeMap<&str, Station> = self.stations.iter().map(start).collect();
         boxes.values().for_each(|station| (self.prepare)(&station.directory));
         for (station, command) in self.setup {
@@ -417,6 +443,7 @@ fn shown_output_matches_output_with_other_numbers() {
     assert!(!is_log_line(shown, "2026-11-24T21:25:31.890547Z  INFO node b"));
     assert_eq!(shape("─────  ────"), shape("──  ─"));
     assert_eq!(shape("0 %  0.00 ms"), "0 % 0");
+    assert_eq!(shape("red0 (26:7d:a7:32:43:a9) is up"), "redN (M) is up".replace('N', "0"));
 }
 
 #[test]

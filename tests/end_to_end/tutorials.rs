@@ -25,6 +25,23 @@ fn two_boxes_tutorial() {
     }
 }
 
+#[test]
+fn redundant_link_tutorial() {
+    let has_ping = Command::new("ping").arg("-V").output().is_ok();
+    if can_run() && require_that(has_ping, "ping (apt-get install iputils-ping)") {
+        let page = Page {
+            document: "docs/tutorials/redundant-link.md",
+            stations: &["a", "b"],
+            links: &[("a:eth1", "b:eth1"), ("a:eth2", "b:eth2")],
+            shorter: &[("-c 2000", "-c 1200")],
+            shows_all: true,
+            separate: true,
+            ..Page::DEFAULT
+        };
+        page.follow();
+    }
+}
+
 /// The two boxes of the README use the example that the package installs.
 #[test]
 fn the_readme() {

@@ -172,10 +172,6 @@ impl Network {
                 ip(&lans, &format!("link set {port} master lan-{} up", lan.name()));
                 ip(namespace, &format!("link set {interface} up"));
             }
-            if host == Host::San {
-                // A node in user space cannot complete checksums that a veth leaves to the receiver.
-                run(in_namespace(namespace, "ethtool", "-K etha tx off"));
-            }
             if matches!(host, Host::Linux | Host::Control) {
                 if addresses == Addresses::One {
                     let address = mac(namespace, "etha");
