@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use onbeat_frer::counters::PortCounters;
 use onbeat_frer::prp::{LanPort, Observer, Parameters, PrpEvent, Reading};
 use onbeat_frer::spec::PortId;
 use onbeat_netdev::Handle;
@@ -167,6 +168,24 @@ impl Node {
             let subject = EventSubject { port: port.as_deref(), ..EventSubject::default() };
             self.events.record(&subject, EventDetail::of_prp(event));
         }
+    }
+
+    /// Adds the frames of a PRP node to the sums by port.
+    pub(super) fn add_redundant(&self, sums: &mut [PortCounters]) -> Result<()> {
+        let (Some(prp), Some(reading)) = (&self.setup.prp, self.plane.read_lre()?) else {
+            return Ok(());
+        };
+        for (port, counters) in [prp.a, prp.b].into_iter().zip(reading.lans) {
+            sums[usize::from(port.0)] += PortCounters {
+                input_packets: counters.received,
+                passed: counters.accepted,
+                discard: counters.duplicates,
+                ..PortCounters::default()
+            };
+        }
+        let host = PortCounters { input_packets: reading.host.received, ..PortCounters::default() };
+        sums[usize::from(prp.host.0)] += host;
+        Ok(())
     }
 
     /// The NodesTable, the ProxyNodeTable and the counters; `None`: not a PRP node.

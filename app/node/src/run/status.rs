@@ -28,6 +28,7 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
             streams.push(of_stream(node, stream, &reading));
         }
     }
+    node.add_redundant(&mut sums)?;
     let attached = node.plane.ports();
     Ok(NodeStatus {
         node: setup.node.name.clone(),
