@@ -89,11 +89,18 @@ ln -sfr "$destdir$prefix/share/onbeat/result.schema.json" "$destdir$docdir/docs/
 # Documents: a file that mdBook includes is inserted; a link to a file that is not installed becomes its text.
 grep '\.md$' "$work/files" >"$work/documents"
 while IFS= read -r file; do
-	included=$(sed -n 's/^{{#include \(.*\)}}$/\1/p' "$root/$file")
-	sed "/^{{#include /{
-		r $root/$(dirname "$file")/$included
-		d
-	}" "$root/$file" >"$work/document"
+	awk -v directory="$root/$(dirname "$file")" '
+		/^{{#include / {
+			file = directory "/" substr($2, 1, length($2) - 2)
+			while ((status = (getline line < file)) > 0)
+				print line
+			if (status < 0)
+				exit 1
+			close(file)
+			next
+		}
+		{ print }
+	' "$root/$file" >"$work/document"
 	# Targets without anchors; those with a colon are addresses.
 	grep -o ']([^)#]*' "$work/document" | sed 's/^](//' | sort -u >"$work/targets"
 	while IFS= read -r target; do

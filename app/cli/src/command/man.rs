@@ -73,6 +73,7 @@ mod tests {
             [
                 "onbeat",
                 "onbeat-doctor",
+                "onbeat-protect",
                 "onbeat-run",
                 "onbeat-show",
                 "onbeat-reset",
