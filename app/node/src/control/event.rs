@@ -160,6 +160,11 @@ pub enum EventDetail {
         /// They were sent on the other LAN.
         lans_connected: bool,
     },
+    /// Further nodes appeared, were gone or lost a LAN, which are not reported one by one.
+    FurtherNodes {
+        /// Their events.
+        events: u64,
+    },
     /// The NodesTable is full of nodes in use.
     NodesTableFull,
     /// Event of a stream's monitor.
@@ -179,6 +184,7 @@ impl EventDetail {
             PrpEvent::OwnFramesReturn(_, lans_connected) => {
                 Self::OwnFramesReturn { lans_connected }
             }
+            PrpEvent::FurtherNodes(events) => Self::FurtherNodes { events },
             PrpEvent::TableFull => Self::NodesTableFull,
         }
     }
@@ -197,6 +203,7 @@ impl EventDetail {
             | Self::WrongLan { .. }
             | Self::OwnFramesReturn { .. }
             | Self::NodesTableFull
+            | Self::FurtherNodes { .. }
             | Self::PortAway { .. }
             | Self::PortWaiting { .. }
             | Self::FramesDropped { .. }
@@ -304,6 +311,10 @@ impl fmt::Display for EventDetail {
             Self::OwnFramesReturn { lans_connected: false } => {
                 f.write_str("frames of this node return: the LAN has a loop, or another node has its address")
             }
+            Self::FurtherNodes { events } => write!(
+                f,
+                "{events} further events of nodes in 10 minutes: a LAN may be flooded by forged sources"
+            ),
             Self::NodesTableFull => f.write_str(
                 "the NodesTable is full: frames of further nodes may be delivered twice; increase max-nodes in [prp]",
             ),

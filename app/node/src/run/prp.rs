@@ -161,7 +161,10 @@ impl Node {
                 | PrpEvent::LanRestored(_, lan)
                 | PrpEvent::WrongLan(_, lan)
                 | PrpEvent::OwnFramesReturn(lan, _) => Some(lan),
-                PrpEvent::NodeAppeared(..) | PrpEvent::NodeGone(_) | PrpEvent::TableFull => None,
+                PrpEvent::NodeAppeared(..)
+                | PrpEvent::NodeGone(_)
+                | PrpEvent::FurtherNodes(_)
+                | PrpEvent::TableFull => None,
             };
             let port = self.setup.ports.iter().find(|port| lan.is_some() && port.lan == lan);
             let port = port.map(|port| port.name.clone());

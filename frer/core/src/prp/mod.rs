@@ -411,15 +411,18 @@ impl Lre {
         }
         let forget_ns = self.entry_forget_ns();
         let (source, index) = (frame.source(), lan_index(lan));
+        if source == node {
+            // It is a node of its own, whatever other frames claim.
+            self.nodes.end_alias_of(source);
+        }
         if let Some(entry) = self.nodes.entry(node, true, now_ns, forget_ns) {
             entry.supervision = Some(Supervision { at_ns: now_ns, redbox });
             entry.lans[index].last_ns = Some(now_ns);
         }
         if redbox.is_none() && source != node {
-            self.nodes.note_alias(source, node, index);
+            self.nodes.note_alias(source, node, index, now_ns);
         }
-        // Frames of an alias are counted as those of the node.
-        if self.nodes.of_source(source, index) != node {
+        if redbox.is_some() && source != node {
             if let Some(entry) = self.nodes.get_mut(node) {
                 entry.lans[index].tagged += 1;
             }

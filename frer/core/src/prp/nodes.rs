@@ -17,6 +17,9 @@ const SEARCH_INTERVAL_NS: u64 = 10_000_000;
 /// A supervised node without a frame for this time is out of use: two periods of supervision and a margin.
 const SUPERVISED_USE_NS: u64 = 2 * (LIFE_CHECK_MS as u64 + LIFE_CHECK_MS as u64 / 4) * NS_PER_MS;
 
+/// Time of claims after which a source without supervision frames of its own is an alias: two LifeCheckIntervals.
+const ALIAS_AFTER_NS: u64 = 2 * super::LIFE_CHECK_MS as u64 * super::NS_PER_MS;
+
 /// State of a node that is heard on the LANs.
 #[derive(Debug)]
 pub(super) struct Node {
@@ -29,6 +32,8 @@ pub(super) struct Node {
     is_source: [bool; 2],
     /// The source of its frames on one LAN, by index, if it is another one there.
     alias: Option<(MacAddress, usize)>,
+    /// The node of which it sends supervision frames, and the time of the first one.
+    claim: Option<(MacAddress, u64)>,
 }
 
 /// What a node sent on one LAN.
@@ -61,6 +66,7 @@ impl Node {
             numbers: None,
             is_source: [false; 2],
             alias: None,
+            claim: None,
         }
     }
 
@@ -232,6 +238,13 @@ impl Nodes {
         source
     }
 
+    /// Ends the alias that a source is, if it is one.
+    pub(super) fn end_alias_of(&mut self, source: MacAddress) {
+        if let Some(node) = self.aliases.get(&source).copied() {
+            self.end_alias(node);
+        }
+    }
+
     fn end_alias(&mut self, mac: MacAddress) {
         let Some(node) = self.by_mac.get_mut(&mac) else { return };
         // They can be those of two nodes.
@@ -244,9 +257,23 @@ impl Nodes {
     /// Notes that a source on a LAN sends supervision frames of a node with another address, and no RedBox.
     ///
     /// Linux 6.12 sends on each LAN with the address of that interface. The source is an alias of the node if
-    /// neither is heard on the LAN of the other: else they can be nodes with numbers of their own.
-    pub(super) fn note_alias(&mut self, source: MacAddress, mac: MacAddress, lan: usize) {
-        let Some(of_source) = self.by_mac.get(&source) else { return };
+    /// neither is heard on the LAN of the other: else they can be nodes with numbers of their own. A node of its own
+    /// supervises itself within LifeCheckInterval: one forged frame makes no alias of it.
+    pub(super) fn note_alias(
+        &mut self,
+        source: MacAddress,
+        mac: MacAddress,
+        lan: usize,
+        now_ns: u64,
+    ) {
+        let Some(of_source) = self.by_mac.get_mut(&source) else { return };
+        let since_ns = match of_source.claim {
+            Some((node, since_ns)) if node == mac => since_ns,
+            _ => of_source.claim.insert((mac, now_ns)).1,
+        };
+        if now_ns.saturating_sub(since_ns) < ALIAS_AFTER_NS {
+            return;
+        }
         let is_node = of_source.supervision.is_some() || of_source.alias.is_some();
         let is_elsewhere = of_source.is_source[1 - lan];
         let is_free = |node: &Node| node.alias.is_none() && !node.is_source[lan];
@@ -375,6 +402,7 @@ mod tests {
     use onbeat_wire::prp::{Lan, Tail};
     use onbeat_wire::{Frame, MacAddress};
 
+    use super::ALIAS_AFTER_NS;
     use crate::prp::{LanPort, Lre, Outcome, Parameters};
     use crate::spec::PortId;
 
@@ -398,14 +426,27 @@ mod tests {
         Lre::new(parameters, 0)
     }
 
+    /// Times of two supervision frames; other frames are as late as the second one.
+    const TIMES_NS: [u64; 2] = [1_000_000, ALIAS_AFTER_NS + 1_000_000];
+
     /// Returns whether a frame is delivered to the host.
     fn receive(lre: &mut Lre, lan: usize, source: MacAddress, number: u16, octets: &[u8]) -> bool {
+        receive_at(lre, TIMES_NS[1], (lan, source), number, octets)
+    }
+
+    fn receive_at(
+        lre: &mut Lre,
+        now_ns: u64,
+        (lan, source): (usize, MacAddress),
+        number: u16,
+        octets: &[u8],
+    ) -> bool {
         let mut octets = Vec::from(octets);
         octets[6..12].copy_from_slice(&source.0);
         octets.resize(60, 0);
         let tail = Tail::of(&Frame::parse(&octets).unwrap(), number, LANS[lan].0).unwrap();
         octets.extend(tail.as_slice());
-        matches!(lre.frame(LANS[lan].1, 1_000_000, &octets), Outcome::Send(_))
+        matches!(lre.frame(LANS[lan].1, now_ns, &octets), Outcome::Send(_))
     }
 
     fn data() -> Vec<u8> {
@@ -418,8 +459,10 @@ mod tests {
     /// Supervision frames of [`NODE`], and sources by LAN.
     fn supervise(lre_under_test: &mut Lre, sources: [MacAddress; 2], number: u16) {
         let (frames, _) = lre(NODE).supervise();
-        for (lan, source) in sources.into_iter().enumerate() {
-            receive(lre_under_test, lan, source, number, &frames[0]);
+        for now_ns in TIMES_NS {
+            for of_lan in sources.into_iter().enumerate() {
+                receive_at(lre_under_test, now_ns, of_lan, number, &frames[0]);
+            }
         }
     }
 
@@ -447,7 +490,7 @@ mod tests {
         assert_eq!(nodes.len(), 1);
         assert_eq!(
             (nodes[0].mac, nodes[0].lans[0].tagged, nodes[0].lans[1].tagged),
-            (NODE, 100, 100)
+            (NODE, 101, 101)
         );
     }
 
@@ -456,7 +499,7 @@ mod tests {
         for heard_before in [false, true] {
             let mut lre = lre(MacAddress([2, 0, 0, 0, 0, 9]));
             if heard_before {
-                assert!(receive(&mut lre, 0, OTHER, 1000, &data()));
+                assert!(receive_at(&mut lre, 0, (0, OTHER), 1000, &data()));
             }
             supervise(&mut lre, [NODE, OTHER], 0);
             assert!(receive(&mut lre, 0, NODE, 5, &data()));
@@ -479,5 +522,28 @@ mod tests {
         assert!(receive(&mut lre, 1, NODE, 5, &data()));
         assert!(receive(&mut lre, 1, OTHER, 6, &data()));
         assert!(receive(&mut lre, 1, NODE, 6, &data()));
+    }
+
+    /// A neighbor forges a supervision frame of one node with the source of another. Each has a path on one LAN only.
+    #[test]
+    fn forged_claims_join_no_nodes() {
+        let mut receiver = lre(MacAddress([2, 0, 0, 0, 0, 9]));
+        let (of_node, _) = lre(NODE).supervise();
+        let (of_other, _) = lre(OTHER).supervise();
+        for second in 0..30 {
+            let now_ns = second * 1_000_000_000;
+            let number = second as u16 * 10;
+            if second % 2 == 0 {
+                receive_at(&mut receiver, now_ns, (0, NODE), number, &of_node[0]);
+                receive_at(&mut receiver, now_ns, (1, OTHER), number, &of_other[0]);
+            }
+            receive_at(&mut receiver, now_ns, (1, OTHER), 60_000, &of_node[0]);
+            for later in 1..9 {
+                let number = number + later;
+                assert!(receive_at(&mut receiver, now_ns, (0, NODE), number, &data()), "{second}");
+                assert!(receive_at(&mut receiver, now_ns, (1, OTHER), number, &data()), "{second}");
+            }
+        }
+        assert_eq!(receiver.read().nodes.len(), 2);
     }
 }

@@ -29,6 +29,8 @@ pub enum PrpEvent {
     WrongLan(MacAddress, Lan),
     /// Frames that this node sent return on this LAN. `true`: those of the other LAN, so that the LANs are connected.
     OwnFramesReturn(Lan, bool),
+    /// Further nodes appeared or were gone, which are not reported one by one.
+    FurtherNodes(u64),
     /// The NodesTable is full of nodes in use: frames of further nodes may be delivered twice.
     TableFull,
 }
@@ -70,6 +72,42 @@ pub struct Observer {
     returns: [Condition; 2],
     own_of_other_lan: [u64; 2],
     full: Condition,
+    limit: NodeEventLimit,
+}
+
+/// Limits events of single nodes: a flood of forged sources must not fill the log.
+#[derive(Debug, Default)]
+struct NodeEventLimit {
+    /// Events of the present interval.
+    reported: u64,
+    since_ns: u64,
+    /// Events that were left out in it.
+    left_out: u64,
+}
+
+impl NodeEventLimit {
+    /// Interval of the limit.
+    const INTERVAL_NS: u64 = 600_000 * NS_PER_MS;
+    /// Events in an interval.
+    const MOST: u64 = 256;
+
+    /// Returns whether an event is reported.
+    fn passes(&mut self) -> bool {
+        let passes = self.reported < Self::MOST;
+        let count = if passes { &mut self.reported } else { &mut self.left_out };
+        *count += 1;
+        passes
+    }
+
+    /// Starts an interval if one has ended; returns the events that were left out in it.
+    fn end_interval(&mut self, now_ns: u64) -> Option<u64> {
+        if now_ns.saturating_sub(self.since_ns) < Self::INTERVAL_NS {
+            return None;
+        }
+        let left_out = self.left_out;
+        *self = Self { since_ns: now_ns, ..Self::default() };
+        (left_out > 0).then_some(left_out)
+    }
 }
 
 const LANS: [Lan; 2] = [Lan::A, Lan::B];
@@ -77,7 +115,8 @@ const LANS: [Lan; 2] = [Lan::A, Lan::B];
 impl Observer {
     /// Returns the events since the former reading. A condition is reported when it starts.
     pub fn observe(&mut self, now_ns: u64, reading: &Reading) -> Vec<PrpEvent> {
-        let mut events = Vec::new();
+        let mut events: Vec<_> =
+            self.limit.end_interval(now_ns).map(PrpEvent::FurtherNodes).into_iter().collect();
         let redundant = |node: &&NodeReading| node.kind != NodeKind::San;
         for node in reading.nodes.iter().filter(redundant) {
             self.observe_node(now_ns, node, &mut events);
@@ -89,7 +128,9 @@ impl Observer {
         let mut gone: Vec<_> =
             self.nodes.extract_if(|mac, _| !present(mac)).map(|(mac, _)| mac).collect();
         gone.sort_unstable();
-        events.extend(gone.into_iter().map(PrpEvent::NodeGone));
+        let limit = &mut self.limit;
+        let gone = gone.into_iter().filter(|_| limit.passes());
+        events.extend(gone.map(PrpEvent::NodeGone));
         for (index, lan) in LANS.into_iter().enumerate() {
             let counters = &reading.lans[index];
             let of_other = counters.own_of_other_lan > self.own_of_other_lan[index];
@@ -106,8 +147,11 @@ impl Observer {
     }
 
     fn observe_node(&mut self, now_ns: u64, node: &NodeReading, events: &mut Vec<PrpEvent>) {
+        let limit = &mut self.limit;
         let known = self.nodes.entry(node.mac).or_insert_with(|| {
-            events.push(PrpEvent::NodeAppeared(node.mac, node.kind));
+            if limit.passes() {
+                events.push(PrpEvent::NodeAppeared(node.mac, node.kind));
+            }
             ObservedNode { since_ns: now_ns, ..ObservedNode::default() }
         });
         let last: [u64; 2] =
@@ -118,12 +162,16 @@ impl Observer {
             let is_lost = there.saturating_sub(here) > LAN_LOSS_NS;
             if is_alive && is_lost && !known.lost[index] {
                 known.lost[index] = true;
-                events.push(PrpEvent::LanLost(node.mac, lan));
+                if limit.passes() {
+                    events.push(PrpEvent::LanLost(node.mac, lan));
+                }
             } else if !is_lost && known.lost[index] {
                 known.lost[index] = false;
-                events.push(PrpEvent::LanRestored(node.mac, lan));
+                if limit.passes() {
+                    events.push(PrpEvent::LanRestored(node.mac, lan));
+                }
             }
-            if known.crossed[index].starts(now_ns, node.lans[index].wrong_lan) {
+            if known.crossed[index].starts(now_ns, node.lans[index].wrong_lan) && limit.passes() {
                 events.push(PrpEvent::WrongLan(node.mac, lan));
             }
         }
