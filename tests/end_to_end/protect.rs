@@ -286,6 +286,12 @@ fn a_host_without_redundancy_is_reached_and_all_is_removed_at_the_end() {
         assert_eq!((len, octets[0]), (1, number + 100));
     }
     assert_eq!(neighbor(san, H1), nodes("prot4").mac);
+    // Its interfaces are in use: nothing is left of another node.
+    let refused = run_in(h1.namespace(), &["protect", "lana", "lanb", "--name", "prot6"]);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""));
+    assert!(refused.err.contains("prot4"), "{}", refused.err);
+    assert!(h1.link("prot6").unwrap_err().is_not_found());
+    assert_gone("prot6");
     let features = |handle: &Handle, name: &str| {
         let features = Ethtool::in_namespace(handle.namespace()).unwrap().features(name).unwrap();
         features.into_iter().filter(|feature| feature.active).map(|f| f.name).collect::<Vec<_>>()
@@ -341,4 +347,5 @@ fn obstacles_are_reported_with_remedies_and_nothing_is_changed() {
     assert_gone("prot3");
     let undone = run(&["protect", "--undo", "prot3"]);
     assert_eq!(undone.code, 2, "{}", undone.out);
+    assert!(undone.err.contains("was not created by onbeat protect"), "{}", undone.err);
 }

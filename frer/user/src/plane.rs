@@ -12,7 +12,7 @@ use onbeat_frer::prp;
 use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
 use onbeat_frer_xdp::{Shield, Steering};
-use onbeat_link::raw::Umem;
+use onbeat_link::raw::{Clock, Umem};
 use onbeat_netdev::{Handle, Link, Namespace};
 
 use crate::{CopyMode, Error, Forwarder, PollMode, Port, Result, ThreadState, Traffic};
@@ -436,7 +436,9 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
             Lans { ports, shield: shield.map_err(failed).ok() }
         });
         self.shield_lans();
-        Ok(self.run(move |inside| inside.plane.set_lre(lre.as_ref(), inside.now_ns))?)
+        // Not the time of the thread: that of a waiting frame would shorten the silence after a start.
+        let now_ns = Clock::read().now_ns();
+        Ok(self.run(move |inside| inside.plane.set_lre(lre.as_ref(), now_ns))?)
     }
 
     fn read_lre(&self) -> Result<Option<prp::Reading>, E> {

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     protected: Option<String>,
     /// MTU of the created interface; raises that of both LANs if required [default: 6 less than the
     /// smaller LAN]
-    #[arg(long, value_parser = clap::value_parser!(u32).range(68..=4083), conflicts_with = "protected")]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(68..=4089), conflicts_with = "protected")]
     mtu: Option<u32>,
     /// Print the changes and the configuration, and change nothing
     #[arg(long)]

@@ -177,25 +177,44 @@ impl Plan {
     /// The node runs already, or cannot start; the file cannot be written.
     pub fn start(&self, lifetime: Lifetime) -> Result<StartedNode, ProtectError> {
         process::refuse_running(&self.name)?;
-        let file = self.write(lifetime)?;
+        let (file, existed) = self.write(lifetime)?;
         let started = process::start(&self.name, &file, lifetime);
         if started.is_err() {
-            remove_file(lifetime, &self.name)?;
-            remove_log(&self.name)?;
+            self.remove_failed(lifetime, existed)?;
         }
         started
     }
 
-    fn write(&self, lifetime: Lifetime) -> Result<PathBuf, ProtectError> {
+    /// Restores the host after a failed start.
+    fn remove_failed(&self, lifetime: Lifetime, file_existed: bool) -> Result<(), ProtectError> {
+        if lifetime == Lifetime::Permanent && !file_existed {
+            process::disable(&self.name)?;
+        }
+        match run::down(&self.name, false) {
+            Err(error) if error.is_unknown_node() => {}
+            removal => _ = removal?,
+        }
+        if !file_existed {
+            remove_file(lifetime, &self.name)?;
+        }
+        remove_log(&self.name)
+    }
+
+    /// Writes the file; returns whether it existed with the same content.
+    fn write(&self, lifetime: Lifetime) -> Result<(PathBuf, bool), ProtectError> {
         let directory = PrivateDirectory::create(lifetime.directory()).map_err(run::Error::from)?;
         let name = file_name(&self.name);
         let path = directory.file(&name);
-        if directory.stat(&name).map_err(run::Error::from)?.is_some() && !is_marked(&path) {
-            return Err(ProtectError::ForeignFile { path });
+        if directory.stat(&name).map_err(run::Error::from)?.is_some() {
+            let text = onbeat_host::file::read_text(&path, crate::config::LONGEST);
+            if text.ok().as_deref() != Some(&self.text) {
+                return Err(ProtectError::ForeignFile { path, name: self.name.clone() });
+            }
+            return Ok((path, true));
         }
         replace(directory.as_fd(), name.as_ref(), self.text.as_bytes())
             .map_err(|source| ProtectError::Write { path: path.clone(), source })?;
-        Ok(path)
+        Ok((path, false))
     }
 }
 
@@ -211,10 +230,12 @@ pub fn undo(name: &str) -> Result<run::Removal, ProtectError> {
     if is_marked(&saved) {
         process::disable(name)?;
     }
-    let is_known = names().iter().any(|known| known == name);
+    if !names().iter().any(|known| known == name) {
+        return Err(ProtectError::Unknown { name: name.to_owned() });
+    }
     let removal = match run::down(name, false) {
         // Its daemon was stopped, and the host restored, by another command.
-        Err(error) if is_known && error.is_unknown_node() => run::Removal::Complete,
+        Err(error) if error.is_unknown_node() => run::Removal::Complete,
         removal => removal?,
     };
     remove_log(name)?;

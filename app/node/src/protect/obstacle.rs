@@ -31,13 +31,22 @@ pub enum ProtectError {
         /// Its name.
         name: String,
     },
-    /// A file that another program or person wrote.
+    /// A file of other content.
     #[error(
-        "{path:?} exists and was not written by onbeat protect; use another --name, or move the file"
+        "{path:?} exists, and differs from the configuration of this command; use another --name, move the file, or \
+         remove the node with: onbeat protect --undo {name}"
     )]
     ForeignFile {
         /// The file.
         path: PathBuf,
+        /// Name of the node.
+        name: String,
+    },
+    /// A node that this command did not create.
+    #[error("node {name:?} was not created by onbeat protect; remove it with: onbeat down {name}")]
+    Unknown {
+        /// Its name.
+        name: String,
     },
     /// The configuration cannot be written.
     #[error("cannot write {path:?}: {source}")]
@@ -137,7 +146,7 @@ impl Obstacles {
                 "the name {name:?} is too long for an interface; use {longest} characters at most"
             ));
         } else if handle.link(name).is_ok() {
-            self.0.push(format!("interface {name:?} exists; use another --name, or remove it with: onbeat protect --undo {name}"));
+            self.0.push(format!("interface {name:?} exists; use another --name"));
         }
     }
 
@@ -169,7 +178,9 @@ impl Obstacles {
 
 /// The address of this host in the present ssh session: "CLIENT PORT SERVER PORT".
 fn session_address() -> Option<IpAddr> {
-    std::env::var("SSH_CONNECTION").ok()?.split(' ').nth(2)?.parse().ok()
+    let connection = std::env::var("SSH_CONNECTION").ok()?;
+    // Without the interface of a link-local address.
+    connection.split(' ').nth(2)?.split('%').next()?.parse().ok()
 }
 
 fn has_address(interface: &str, address: IpAddr) -> bool {

@@ -14,8 +14,10 @@ pub(super) const RX_VLAN: &str = "rx-vlan-hw-parse";
 /// Offloads of the end of a veth pair that programs of this machine use, by the kernel's names.
 /// Frames of programs leave the machine unchanged: nothing behind a veth computes checksums, inserts
 /// VLAN tags or cuts segments. Redirection to a veth requires NAPI at the other end, which GRO starts.
-pub(super) const PAIR_OFFLOADS: [(&str, bool); 7] = [
+pub(super) const PAIR_OFFLOADS: [(&str, bool); 9] = [
     ("tx-checksum-ip-generic", false),
+    ("tx-checksum-sctp", false),
+    ("tx-sctp-segmentation", false),
     ("tx-tcp-segmentation", false),
     ("tx-tcp6-segmentation", false),
     ("tx-generic-segmentation", false),

@@ -139,6 +139,18 @@ pub enum Error {
         /// The MTU that it requires.
         needed: u32,
     },
+    /// Frames of a PRP node's host are too long for a trailer.
+    #[error(
+        "port {port:?} has MTU {mtu}, and PRP carries packets of up to {most} octets; set mtu = {most} there"
+    )]
+    LongFrames {
+        /// The port of the host.
+        port: String,
+        /// Its MTU.
+        mtu: u32,
+        /// The greatest MTU.
+        most: u32,
+    },
     /// The data plane does not support the protocol of the node.
     #[error(transparent)]
     Unsupported(#[from] UnsupportedBackend),

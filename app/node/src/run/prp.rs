@@ -16,6 +16,9 @@ use super::setup::names;
 use crate::config::{Config, PortConfig, PrpConfig, TRAILER};
 use crate::control::{EventDetail, LanStatus, NodesStatus};
 
+/// The longest frames of the host whose LSDU size a trailer can state: 4,095 octets with the trailer.
+const MAX_MTU: u32 = 4095 - TRAILER;
+
 /// Interval of reading the tables for events.
 const OBSERVATION: Duration = Duration::from_secs(1);
 
@@ -56,6 +59,10 @@ pub(super) fn fit_host(handle: &Handle, config: &mut Config) -> Result<()> {
         return Ok(());
     }
     let Some(host_mtu) = host_mtu else { return Ok(()) };
+    if host_mtu > MAX_MTU {
+        let port = config.ports[host].name.clone();
+        return Err(Error::LongFrames { port, mtu: host_mtu, most: MAX_MTU });
+    }
     let needed = host_mtu + TRAILER;
     if room >= needed {
         return Ok(());

@@ -197,16 +197,17 @@ impl Node {
     /// Ports that receive frames which no other node has forwarded yet.
     fn ingress_ports(&self) -> BTreeSet<usize> {
         let streams = self.setup.streams.iter().filter(|stream| stream.recover.is_none());
-        let of_streams = streams.flat_map(|stream| &stream.members).map(|member| member.port.0);
-        let host = self.setup.prp.iter().map(|prp| prp.host.0);
-        of_streams.chain(host).map(usize::from).collect()
+        streams.flat_map(|stream| &stream.members).map(|member| member.port.0.into()).collect()
     }
 
     fn read_checksums(&mut self) {
         let mut checksums = BTreeMap::new();
         for index in self.ingress_ports() {
             let port = &self.setup.ports[index];
-            let peer = self.upkeep.peers.peer(&port.name);
+            // Packet sockets complete them.
+            let peer =
+                (port.backend != Backend::Packet).then(|| self.upkeep.peers.peer(&port.name));
+            let peer = peer.flatten();
             let peer = peer.and_then(|peer| unfinished(&port.attached_interface(), peer));
             checksums.extend(peer.map(|peer| (port.name.clone(), peer)));
         }

@@ -8,8 +8,7 @@
 //! One word has the state of 16 numbers: a bit for each one accepted in the present period, a bit for each one accepted
 //! in the period before, the period and the lap of the last change. A period is half the forget time, so a number is
 //! remembered for at least half of it and at most all of it. The lap counts how often the numbers wrapped around:
-//! a bit of an earlier lap is that of another frame, although it may be recent. The XDP program of the same name has
-//! the same words, which it changes by compare-and-swap.
+//! a bit of an earlier lap is that of another frame, although it may be recent.
 
 use alloc::boxed::Box;
 
@@ -70,7 +69,7 @@ impl NumberWord {
             return (Self::new(bit, 0, period, lap), true);
         }
         let (present, before, period) = match self.age(period) {
-            // Two CPUs read the clock in another order than they access the word.
+            // Arrival times of ports are not in order.
             -1 => (self.present(), self.before(), period.wrapping_add(1)),
             0 => (self.present(), self.before(), period),
             1 => (0, self.present(), period),

@@ -86,7 +86,7 @@ impl Node {
         self.numbers.is_none() && self.supervision.is_none()
     }
 
-    /// Returns how soon the entry is evicted, later ones first; `None`: it is in use.
+    /// Returns the rank of the entry: the lowest is evicted first; `None`: it is in use.
     fn eviction(&self, now_ns: u64, forget_ns: u64) -> Option<(Eviction, u64)> {
         let last = self.last_ns();
         let (class, use_ns) = match (&self.numbers, self.supervision) {
