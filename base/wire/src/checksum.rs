@@ -81,7 +81,7 @@ fn transport(frame: &[u8]) -> Option<(usize, usize, usize, Checksum)> {
                 if packet.more_fragments() || packet.fragment_offset() != 0 {
                     return None;
                 }
-                let at = IPV4_HEADER + packet.options().len();
+                let at = ipv4::HEADER_LEN + packet.options().len();
                 let addresses = (packet.source().into(), packet.destination().into());
                 (addresses.0, addresses.1, packet.protocol(), at, packet.payload().len())
             }
@@ -91,7 +91,7 @@ fn transport(frame: &[u8]) -> Option<(usize, usize, usize, Checksum)> {
                 if upper.fragment_offset != 0 {
                     return None;
                 }
-                let at = IPV6_HEADER + packet.payload().len() - upper.payload.len();
+                let at = ipv6::HEADER_LEN + packet.payload().len() - upper.payload.len();
                 let addresses = (packet.source().into(), packet.destination().into());
                 (addresses.0, addresses.1, upper.protocol, at, upper.payload.len())
             }
@@ -106,10 +106,6 @@ fn transport(frame: &[u8]) -> Option<(usize, usize, usize, Checksum)> {
     let sum = Checksum::pseudo_header(source, destination, protocol, len as u32);
     Some((start, start + len, field, sum))
 }
-
-/// Octets of an IPv4 header without options, and of an IPv6 header without extensions.
-const IPV4_HEADER: usize = 20;
-const IPV6_HEADER: usize = 40;
 
 #[cfg(test)]
 mod tests {

@@ -4,12 +4,13 @@ use std::fmt;
 
 use onbeat_frer::prp::{ENTRY_FORGET_MS, Lan, MAX_NODES, NODE_FORGET_MS};
 use onbeat_frer::spec::PortId;
+use onbeat_wire::prp::TRAILER_LEN;
 
 use super::reader::{Table, Value};
 use super::{Backend, PortConfig};
 
 /// Octets that a PRP trailer adds to a frame.
-pub(crate) const TRAILER: u32 = 6;
+pub(crate) const TRAILER: u32 = TRAILER_LEN as u32;
 
 /// The redundancy protocol of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,13 +109,13 @@ impl PrpTable {
 
     /// Finds the ports of a PRP node; reports those that are missing or too many.
     pub(super) fn with_ports(self, table: &Table<'_>, ports: &[PortConfig]) -> Option<PrpConfig> {
-        let of = |lan| {
+        let of = |named: Option<(&str, Lan)>| {
+            let lan = named.map(|(_, lan)| lan);
             let ports = (0..).map(PortId).zip(ports).filter(move |(_, port)| port.lan == lan);
             let ports: Vec<_> = ports.map(|(id, _)| id).collect();
-            match (ports.as_slice(), lan) {
+            match (ports.as_slice(), named) {
                 (&[port], _) => Some(port),
-                (found, Some(lan)) => {
-                    let lan = name(lan);
+                (found, Some((lan, _))) => {
                     table.fault(
                         format!(
                             "a node with protocol = \"prp\" has one port with lan = \"{lan}\", not {}",
@@ -137,7 +138,7 @@ impl PrpTable {
                 }
             }
         };
-        let (a, b, host) = (of(Some(Lan::A)), of(Some(Lan::B)), of(None));
+        let (a, b, host) = (of(Some(LANS[0])), of(Some(LANS[1])), of(None));
         let Self { entry_forget_ms, node_forget_ms, max_nodes } = self;
         Some(PrpConfig { a: a?, b: b?, host: host?, entry_forget_ms, node_forget_ms, max_nodes })
     }
@@ -145,10 +146,3 @@ impl PrpTable {
 
 /// The LANs with their names in files.
 pub(super) const LANS: [(&str, Lan); 2] = [("a", Lan::A), ("b", Lan::B)];
-
-fn name(lan: Lan) -> &'static str {
-    match lan {
-        Lan::A => "a",
-        Lan::B => "b",
-    }
-}

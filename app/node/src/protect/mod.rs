@@ -80,7 +80,7 @@ impl Protection {
         let handle = Handle::open().map_err(run::Error::from)?;
         let mut obstacles = Obstacles::default();
         let links = self.lans.each_ref().map(|name| obstacles.lan(&handle, name));
-        let protected = self.protected.as_ref().map(|name| obstacles.protected(&handle, name));
+        let protected = self.protected.as_ref().map(|name| obstacles.link(&handle, name));
         let protected = protected.flatten();
         if self.protected.is_none() {
             obstacles.new_interface(&handle, &self.name);
@@ -191,7 +191,7 @@ impl Plan {
             process::disable(&self.name)?;
         }
         match run::down(&self.name, false) {
-            Err(error) if error.is_unknown_node() => {}
+            Err(run::Error::UnknownNode { .. }) => {}
             removal => _ = removal?,
         }
         if !file_existed {
@@ -235,7 +235,7 @@ pub fn undo(name: &str) -> Result<run::Removal, ProtectError> {
     }
     let removal = match run::down(name, false) {
         // Its daemon was stopped, and the host restored, by another command.
-        Err(error) if error.is_unknown_node() => run::Removal::Complete,
+        Err(run::Error::UnknownNode { .. }) => run::Removal::Complete,
         removal => removal?,
     };
     remove_log(name)?;

@@ -107,12 +107,8 @@ impl Obstacles {
         Some(link)
     }
 
-    /// Returns the interface of stations to protect.
-    pub(super) fn protected(&mut self, handle: &Handle, name: &str) -> Option<Link> {
-        self.link(handle, name)
-    }
-
-    fn link(&mut self, handle: &Handle, name: &str) -> Option<Link> {
+    /// Returns an interface of the node.
+    pub(super) fn link(&mut self, handle: &Handle, name: &str) -> Option<Link> {
         let link = match handle.link(name) {
             Ok(link) => link,
             Err(error) => {

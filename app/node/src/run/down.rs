@@ -59,11 +59,7 @@ fn down_within(node: &str, forget: bool, patience: Duration) -> Result<Removal> 
     let is_left = || Ok::<_, Error>(Journal::exists(&control)? || Server::is_left(&control)?);
     let known = stopped || pinned || directory.is_some() && is_left()?;
     if !known {
-        let message = format!("no node {name:?} at {} or {}", pin.display(), control.display());
-        return Err(Error::System {
-            what: "find the node",
-            source: std::io::Error::new(std::io::ErrorKind::NotFound, message),
-        });
+        return Err(Error::UnknownNode { name, pin, control });
     }
     // With the lock no process starts the node or changes the journal meanwhile. The socket that a
     // killed process left is removed as well.

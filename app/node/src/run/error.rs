@@ -22,6 +22,20 @@ pub enum Error {
         /// The argument.
         node: String,
     },
+    /// There is no node of this name.
+    #[error(
+        "cannot find the node: no node {name:?} at {} or {}",
+        pin.display(),
+        control.display()
+    )]
+    UnknownNode {
+        /// Its name.
+        name: String,
+        /// Its pin directory.
+        pin: PathBuf,
+        /// Its control socket.
+        control: PathBuf,
+    },
     /// A port's interface is too small for the sequence tag.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -216,12 +230,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether there is no node of this name.
-    #[must_use]
-    pub fn is_unknown_node(&self) -> bool {
-        matches!(self, Error::System { what: "find the node", .. })
-    }
-
     /// Whether each further start fails as well, until an administrator changes the file or the unit.
     #[must_use]
     pub fn is_permanent(&self) -> bool {

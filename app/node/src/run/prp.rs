@@ -7,6 +7,7 @@ use onbeat_frer::prp::{LanPort, Observer, Parameters, PrpEvent, Reading};
 use onbeat_frer::spec::PortId;
 use onbeat_netdev::Handle;
 use onbeat_wire::MacAddress;
+use onbeat_wire::hsr::MAX_LSDU_SIZE;
 
 use super::assembly::Node;
 use super::clock::monotonic_ns;
@@ -17,7 +18,7 @@ use crate::config::{Config, PortConfig, PrpConfig, TRAILER};
 use crate::control::{EventDetail, LanStatus, NodesStatus};
 
 /// The longest frames of the host whose LSDU size a trailer can state: 4,095 octets with the trailer.
-const MAX_MTU: u32 = 4095 - TRAILER;
+const MAX_MTU: u32 = MAX_LSDU_SIZE as u32 - TRAILER;
 
 /// Interval of reading the tables for events.
 const OBSERVATION: Duration = Duration::from_secs(1);

@@ -18,11 +18,8 @@ const NUMBERS: u32 = 16;
 /// Words of a source.
 const WORDS: usize = 65536 / NUMBERS as usize;
 
-/// Octets of the words of a source.
-pub const SOURCE_OCTETS: usize = WORDS * size_of::<u64>();
-
 /// Greatest distance of a late number behind the newest one. A number further behind is taken as one ahead.
-pub const MAX_BEHIND: u16 = 32767;
+const MAX_BEHIND: u16 = 32767;
 
 /// Periods of a forget time.
 const FORGET: i32 = 2;

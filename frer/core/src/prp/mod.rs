@@ -31,7 +31,6 @@ use onbeat_wire::prp::supervision;
 use onbeat_wire::prp::{self, Tail};
 use onbeat_wire::{EtherType, Frame, MacAddress};
 
-pub use discard::{MAX_BEHIND, SOURCE_OCTETS};
 pub use nodes::{LanRecord, NodeKind, NodeReading, Supervision};
 pub use proxies::ProxyReading;
 pub use reading::{HostCounters, LanCounters, Reading};
@@ -63,6 +62,9 @@ const NODE_REBOOT_MS: u32 = 500;
 const REBOOT_MARGIN_MS: u32 = 100;
 
 const NS_PER_MS: u64 = 1_000_000;
+
+/// A node that sends supervision frames and is not heard for this time is absent: two periods and a margin.
+const ABSENCE_NS: u64 = 2 * (LIFE_CHECK_MS as u64 + LIFE_CHECK_MS as u64 / 4) * NS_PER_MS;
 
 /// Parameters of a link redundancy entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,7 +169,7 @@ impl Drawn {
     /// Draws the number of a frame.
     fn draw(&mut self, period: u32) {
         match period.wrapping_sub(self.period) as i32 {
-            // Several CPUs read the clock in another order.
+            // Arrival times of ports are not in order.
             -1 => return self.total += 1,
             0 => {}
             1 => (self.at_start_before, self.at_start) = (self.at_start, self.total),
@@ -236,19 +238,6 @@ impl Lre {
         self.proxies.remove(parameters.mac);
         self.nodes.set_capacity(parameters.max_nodes.into());
         self.parameters = parameters;
-    }
-
-    /// Returns the parameters.
-    #[must_use]
-    pub fn parameters(&self) -> &Parameters {
-        &self.parameters
-    }
-
-    /// Returns whether a port is one of the entity.
-    #[must_use]
-    pub fn has_port(&self, port: PortId) -> bool {
-        let Parameters { a, b, host, .. } = &self.parameters;
-        [a.port, b.port, *host].contains(&port)
     }
 
     /// Processes a frame received at `port`.

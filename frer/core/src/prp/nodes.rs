@@ -5,20 +5,16 @@ use alloc::vec::Vec;
 
 use hashbrown::{HashMap, HashSet};
 use onbeat_wire::MacAddress;
-use onbeat_wire::prp::Lan;
 
 use super::discard::ReceivedNumbers;
-use super::{LIFE_CHECK_MS, NS_PER_MS};
+use super::{ABSENCE_NS, LIFE_CHECK_MS, NS_PER_MS};
 
 /// Shortest time between searches for entries to evict, in nanoseconds: a flood of sources must not cause one for each
 /// frame.
 const SEARCH_INTERVAL_NS: u64 = 10_000_000;
 
-/// A supervised node without a frame for this time is out of use: two periods of supervision and a margin.
-const SUPERVISED_USE_NS: u64 = 2 * (LIFE_CHECK_MS as u64 + LIFE_CHECK_MS as u64 / 4) * NS_PER_MS;
-
 /// Time of claims after which a source without supervision frames of its own is an alias: two LifeCheckIntervals.
-const ALIAS_AFTER_NS: u64 = 2 * super::LIFE_CHECK_MS as u64 * super::NS_PER_MS;
+const ALIAS_AFTER_NS: u64 = 2 * LIFE_CHECK_MS as u64 * NS_PER_MS;
 
 /// State of a node that is heard on the LANs.
 #[derive(Debug)]
@@ -92,7 +88,7 @@ impl Node {
         let (class, use_ns) = match (&self.numbers, self.supervision) {
             (None, None) => (Eviction::Single, 0),
             (Some(_), None) => (Eviction::Unsupervised, forget_ns),
-            (_, Some(_)) => (Eviction::Supervised, forget_ns.max(SUPERVISED_USE_NS)),
+            (_, Some(_)) => (Eviction::Supervised, forget_ns.max(ABSENCE_NS)),
         };
         (now_ns.saturating_sub(last) >= use_ns).then_some((class, last))
     }
@@ -356,21 +352,6 @@ pub struct NodeReading {
     pub lans: [LanRecord; 2],
     /// Its latest supervision frame.
     pub supervision: Option<Supervision>,
-}
-
-impl NodeReading {
-    /// Returns the record of a LAN.
-    #[must_use]
-    pub fn lan(&self, lan: Lan) -> &LanRecord {
-        &self.lans[super::lan_index(lan)]
-    }
-
-    /// Returns the time of the last frame.
-    #[must_use]
-    pub fn last_ns(&self) -> u64 {
-        let frames = self.lans.iter().filter_map(|lan| lan.last_ns);
-        frames.chain(self.supervision.map(|supervision| supervision.at_ns)).max().unwrap_or(0)
-    }
 }
 
 impl Nodes {

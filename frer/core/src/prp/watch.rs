@@ -6,13 +6,7 @@ use hashbrown::HashMap;
 use onbeat_wire::MacAddress;
 use onbeat_wire::prp::Lan;
 
-use super::{LIFE_CHECK_MS, NS_PER_MS, NodeKind, NodeReading, Reading};
-
-/// A condition without a frame for this time has ended: longer than two periods of supervision.
-const CONDITION_END_NS: u64 = LAN_LOSS_NS;
-
-/// A node that was not heard on one LAN for this time, and was on the other, has lost it.
-const LAN_LOSS_NS: u64 = 2 * (LIFE_CHECK_MS as u64 + LIFE_CHECK_MS as u64 / 4) * NS_PER_MS;
+use super::{ABSENCE_NS, NS_PER_MS, NodeKind, NodeReading, Reading};
 
 /// An event of a PRP node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +50,7 @@ impl Condition {
     fn starts(&mut self, now_ns: u64, count: u64) -> bool {
         let is_present = count > self.count;
         self.count = count;
-        let lasts =
-            self.last_ns.is_some_and(|last_ns| now_ns.saturating_sub(last_ns) < CONDITION_END_NS);
+        let lasts = self.last_ns.is_some_and(|last_ns| now_ns.saturating_sub(last_ns) < ABSENCE_NS);
         if is_present {
             self.last_ns = Some(now_ns);
         }
@@ -158,8 +151,8 @@ impl Observer {
             core::array::from_fn(|lan| node.lans[lan].last_ns.unwrap_or(known.since_ns));
         for (index, lan) in LANS.into_iter().enumerate() {
             let (here, there) = (last[index], last[1 - index]);
-            let is_alive = now_ns.saturating_sub(here.max(there)) < LAN_LOSS_NS;
-            let is_lost = there.saturating_sub(here) > LAN_LOSS_NS;
+            let is_alive = now_ns.saturating_sub(here.max(there)) < ABSENCE_NS;
+            let is_lost = there.saturating_sub(here) > ABSENCE_NS;
             if is_alive && is_lost && !known.lost[index] {
                 known.lost[index] = true;
                 if limit.passes() {
