@@ -1,5 +1,5 @@
-//! Links: attachments of a program to an interface or a tracepoint, which end with the last descriptor and
-//! the last pin in the BPF file system.
+//! Links: attachments of a program to an interface or a tracepoint. A created link ends when it is dropped,
+//! unless it was pinned in the BPF file system.
 
 use std::ffi::CString;
 use std::io;
@@ -13,7 +13,11 @@ use crate::program::{checked, owned};
 
 /// A link between a program and its attachment point.
 #[derive(Debug)]
-pub struct Link(OwnedFd);
+pub struct Link {
+    fd: OwnedFd,
+    /// Created here and not pinned.
+    owned: bool,
+}
 
 /// Properties of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +31,14 @@ pub struct LinkInfo {
 }
 
 impl Link {
+    fn created(fd: OwnedFd) -> Self {
+        Self { fd, owned: true }
+    }
+
+    fn opened(fd: OwnedFd) -> Self {
+        Self { fd, owned: false }
+    }
+
     /// Attaches an XDP program to an interface of the calling thread's network namespace that has none.
     /// `flags`: `XDP_FLAGS_DRV_MODE` or `XDP_FLAGS_SKB_MODE`.
     ///
@@ -63,7 +75,7 @@ impl Link {
     fn trace(program: BorrowedFd<'_>, kind: u32) -> io::Result<Self> {
         // SAFETY: an open descriptor, and no options.
         let fd = unsafe { sys::bpf_link_create(program.as_raw_fd(), 0, kind, std::ptr::null()) };
-        owned(fd).map(Self)
+        owned(fd).map(Self::created)
     }
 
     fn create(program: BorrowedFd<'_>, ifindex: u32, kind: u32, flags: u32) -> io::Result<Self> {
@@ -76,7 +88,7 @@ impl Link {
         let fd = unsafe {
             sys::bpf_link_create(program.as_raw_fd(), ifindex as i32, kind, &raw const options)
         };
-        owned(fd).map(Self)
+        owned(fd).map(Self::created)
     }
 
     /// Opens the link pinned at `path`; `None`: nothing is pinned there.
@@ -88,7 +100,7 @@ impl Link {
         // SAFETY: a C string that outlives the call.
         match owned(unsafe { sys::bpf_obj_get(path.as_ptr()) }) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            fd => Ok(Some(Self(fd?))),
+            fd => Ok(Some(Self::opened(fd?))),
         }
     }
 
@@ -98,7 +110,7 @@ impl Link {
     /// ENOENT; EPERM.
     pub fn by_id(id: u32) -> io::Result<Self> {
         // SAFETY: no pointers.
-        owned(unsafe { sys::bpf_link_get_fd_by_id(id) }).map(Self)
+        owned(unsafe { sys::bpf_link_get_fd_by_id(id) }).map(Self::opened)
     }
 
     /// Returns the XDP link of a program, if it has one.
@@ -119,14 +131,16 @@ impl Link {
         }
     }
 
-    /// Pins the link in the BPF file system.
+    /// Pins the link in the BPF file system, where it outlives this value.
     ///
     /// # Errors
     /// EEXIST; the path is not in a BPF file system.
-    pub fn pin(&self, path: &Path) -> io::Result<()> {
+    pub fn pin(&mut self, path: &Path) -> io::Result<()> {
         let path = path_of(path)?;
         // SAFETY: an open descriptor and a C string that outlive the call.
-        checked(unsafe { sys::bpf_obj_pin(self.0.as_raw_fd(), path.as_ptr()) }).map(drop)
+        checked(unsafe { sys::bpf_obj_pin(self.fd.as_raw_fd(), path.as_ptr()) })?;
+        self.owned = false;
+        Ok(())
     }
 
     /// Replaces the linked program by another one; each frame is processed by one of them.
@@ -136,7 +150,7 @@ impl Link {
     pub fn update(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         // SAFETY: open descriptors; no options.
         let code = unsafe {
-            sys::bpf_link_update(self.0.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
+            sys::bpf_link_update(self.fd.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
         };
         checked(code).map(drop)
     }
@@ -147,7 +161,7 @@ impl Link {
     /// This kind of link cannot be detached.
     pub fn detach(&self) -> io::Result<()> {
         // SAFETY: an open descriptor.
-        checked(unsafe { sys::bpf_link_detach(self.0.as_raw_fd()) }).map(drop)
+        checked(unsafe { sys::bpf_link_detach(self.fd.as_raw_fd()) }).map(drop)
     }
 
     /// Returns the properties of the link.
@@ -159,7 +173,7 @@ impl Link {
         let mut length = size_of::<sys::bpf_link_info>() as u32;
         // SAFETY: `info` is as long as `length` says, and any octets are a valid value of it.
         checked(unsafe {
-            sys::bpf_link_get_info_by_fd(self.0.as_raw_fd(), &raw mut info, &raw mut length)
+            sys::bpf_link_get_info_by_fd(self.fd.as_raw_fd(), &raw mut info, &raw mut length)
         })?;
         let ifindex = if info.type_ == sys::BPF_LINK_TYPE_XDP {
             // SAFETY: the type determines the active member of the union.
@@ -171,9 +185,19 @@ impl Link {
     }
 }
 
+impl Drop for Link {
+    /// A child between `fork` and `exec` has the descriptor too: without this, the program would run until then.
+    fn drop(&mut self) {
+        if self.owned {
+            // Links of tracepoints cannot be detached.
+            let _ = self.detach();
+        }
+    }
+}
+
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 

@@ -20,7 +20,6 @@ pub enum AttachMethod {
 }
 
 /// An XDP program on an interface that belongs to neither the product nor the kernel. Errors are panics.
-/// panic.
 #[derive(Debug)]
 pub struct ForeignProgram {
     /// The id of the program.

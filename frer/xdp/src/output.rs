@@ -208,7 +208,7 @@ fn attach(
             Hook::Tracepoint => Link::tracepoint(loaded.as_fd()),
             Hook::Function => Link::function_start(loaded.as_fd()),
         };
-        let link = link.map_err(|error| cannot(error.to_string()))?;
+        let mut link = link.map_err(|error| cannot(error.to_string()))?;
         if let Some(directory) = directory {
             link.pin(&directory.hook(program.name)).map_err(|error| cannot(error.to_string()))?;
         }

@@ -183,7 +183,7 @@ impl Plane {
             };
             detached.context(|| format!("detach XDP program {id} from {}", spec.interface))?;
         }
-        let link =
+        let mut link =
             Link::xdp(ingress.as_fd(), spec.ifindex, link::flag(spec.mode)).map_err(|source| {
                 Error::Attach {
                     port: spec.name.clone(),

@@ -1,6 +1,7 @@
 //! Reports of back ends on an interface, compared with opening them.
 
 use crate::common::Cable;
+use onbeat_bpf::Link;
 use onbeat_link::{Backend, Error, PortOptions, Purpose, XdpPort, XskPort, backends};
 use onbeat_netdev::{Namespace, VethEnd};
 use onbeat_testing::{Feature as Needs, ForeignProgram, drop_capabilities, require_all};
@@ -68,6 +69,26 @@ fn unusable_back_ends_are_refused_with_the_reported_reason() {
 
     let cable = Cable::with(VethEnd::new("p0").queues(1, 2));
     refused(&cable, "it has 2 receive queues", "ethtool -L p0");
+}
+
+/// As in a child of this process, before it executes its own program.
+#[test]
+fn a_dropped_link_is_detached_although_its_descriptor_is_open_elsewhere() {
+    if !require_all(&[Needs::Root, Needs::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let attached = || cable.near.link("p0").unwrap().xdp_program().map(|xdp| xdp.program_id);
+    let program = ForeignProgram::pass(cable.near.namespace(), "p0");
+    let elsewhere = Link::holding(program.id).unwrap();
+    assert_eq!(attached(), Some(program.id));
+    drop(program);
+    assert_eq!(attached(), None);
+    drop(elsewhere);
+
+    let program = ForeignProgram::pass(cable.near.namespace(), "p0");
+    drop(Link::holding(program.id).unwrap());
+    assert_eq!(attached(), Some(program.id), "a link that was opened belongs to its creator");
 }
 
 #[test]
