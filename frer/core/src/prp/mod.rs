@@ -22,6 +22,7 @@ mod discard;
 mod nodes;
 mod proxies;
 mod reading;
+mod supervisor;
 mod watch;
 
 use alloc::vec::Vec;
@@ -34,9 +35,11 @@ use onbeat_wire::{EtherType, Frame, MacAddress};
 pub use nodes::{LanRecord, NodeKind, NodeReading, Supervision};
 pub use proxies::ProxyReading;
 pub use reading::{HostCounters, LanCounters, Reading};
+pub use supervisor::Supervisor;
 pub use watch::{Observer, PrpEvent};
 
 use crate::spec::PortId;
+use discard::ReceivedNumbers;
 use nodes::Nodes;
 use proxies::Proxies;
 
@@ -51,9 +54,6 @@ pub const ENTRY_FORGET_MS: u32 = 400;
 
 /// Default number of entries of the NodesTable.
 pub const MAX_NODES: u16 = 512;
-
-/// Shortest time between supervision frames of many stations, in milliseconds.
-const SHORTEST_SUPERVISION_MS: u32 = 50;
 
 /// NodeRebootInterval, in milliseconds: exceeds the default of EntryForgetTime, which receivers may have.
 const NODE_REBOOT_MS: u32 = 500;
@@ -198,11 +198,8 @@ pub struct Lre {
     drawn: Drawn,
     /// No frame is sent before this time: receivers still remember the numbers of a former process.
     silent_until_ns: u64,
-    supervision_number: u16,
-    /// The last station with a supervision frame: 0, or the number of a proxy from 1.
-    supervised_station: u32,
-    supervised: u64,
-    nodes: Nodes,
+    supervisor: Supervisor,
+    nodes: Nodes<ReceivedNumbers>,
     proxies: Proxies,
     lans: [LanCounters; 2],
     host: HostCounters,
@@ -219,9 +216,7 @@ impl Lre {
             parameters,
             drawn: Drawn::default(),
             silent_until_ns: now_ns.saturating_add(silence),
-            supervision_number: 0,
-            supervised_station: 0,
-            supervised: 0,
+            supervisor: Supervisor::default(),
             proxies: Proxies::default(),
             lans: [LanCounters::default(); 2],
             host: HostCounters::default(),
@@ -374,7 +369,7 @@ impl Lre {
         if mac == source {
             node.note_source(lan_index(lan));
         }
-        let record = &mut node.lans[lan_index(lan)];
+        let record = &mut node.frames[lan_index(lan)];
         record.last_ns = Some(now_ns);
         let Some(trailer) = trailer else {
             record.untagged += 1;
@@ -393,29 +388,14 @@ impl Lre {
             return;
         };
         counters.supervision += 1;
-        let supervision::Repr { node, redbox, .. } = supervision::Repr::parse(&view);
+        let content = supervision::Repr::parse(&view);
+        let node = content.node;
         if node == self.parameters.mac || self.proxies.contains(node) || !node.is_unicast() {
             counters.foreign_claims += 1;
             return;
         }
         let forget_ns = self.entry_forget_ns();
-        let (source, index) = (frame.source(), lan_index(lan));
-        if source == node {
-            // It is a node of its own, whatever other frames claim.
-            self.nodes.end_alias_of(source);
-        }
-        if let Some(entry) = self.nodes.entry(node, true, now_ns, forget_ns) {
-            entry.supervision = Some(Supervision { at_ns: now_ns, redbox });
-            entry.lans[index].last_ns = Some(now_ns);
-        }
-        if redbox.is_none() && source != node {
-            self.nodes.note_alias(source, node, index, now_ns);
-        }
-        if redbox.is_some() && source != node {
-            if let Some(entry) = self.nodes.get_mut(node) {
-                entry.lans[index].tagged += 1;
-            }
-        }
+        self.nodes.supervised(frame.source(), lan_index(lan), &content, now_ns, forget_ns);
     }
 
     /// Returns whether a frame from a LAN was sent by this node.
@@ -438,46 +418,12 @@ impl Lre {
         Some(u32::try_from(rest_ns.div_ceil(NS_PER_MS)).unwrap_or(u32::MAX))
     }
 
-    /// Returns the supervision frames that are due, and the time until the next ones in milliseconds: within
-    /// LifeCheckInterval, one of the node and one of each station behind the host port, spread over it. Each is a frame
+    /// Returns the supervision frames that are due, and the time until the next ones in milliseconds. Each is a frame
     /// without a trailer, to be sent by [`Lre::send`].
     #[must_use]
     pub fn supervise(&mut self) -> (Vec<Vec<u8>>, u32) {
-        let node = self.parameters.mac;
-        let proxies = self.proxies.read();
-        let redbox = (!proxies.is_empty()).then_some(node);
-        let stations = proxies.len() as u32 + 1;
-        let interval_ms = (LIFE_CHECK_MS / stations).max(SHORTEST_SUPERVISION_MS);
-        let due = (stations * interval_ms).div_ceil(LIFE_CHECK_MS);
-        let frames = (0..due).map(|_| {
-            self.supervised_station = (self.supervised_station + 1) % stations;
-            let proxy = self.supervised_station.checked_sub(1);
-            let station = proxy.map_or(node, |proxy| proxies[proxy as usize].mac);
-            self.supervision_frame(station, redbox)
-        });
-        (frames.collect(), interval_ms)
-    }
-
-    fn supervision_frame(&mut self, station: MacAddress, redbox: Option<MacAddress>) -> Vec<u8> {
-        let sequence = self.supervision_number;
-        self.supervision_number = sequence.wrapping_add(1);
-        let kind = supervision::NodeKind::DuplicateDiscard;
-        let content = supervision::Repr {
-            path: 0,
-            version: supervision::VERSION,
-            sequence,
-            kind,
-            node: station,
-            redbox,
-        };
-        let header = [supervision::DESTINATION.0, self.parameters.mac.0].concat();
-        let mut octets = header;
-        octets.extend(EtherType::PRP.to_octets());
-        let start = octets.len();
-        octets.resize(start + content.buffer_len(), 0);
-        let written = content.emit(&mut octets[start..]);
-        debug_assert!(written.is_ok(), "the buffer has its length");
-        octets
+        let stations: Vec<_> = self.proxies.read().iter().map(|proxy| proxy.mac).collect();
+        self.supervisor.frames(self.parameters.mac, &stations)
     }
 
     /// Returns both copies of a frame of the entity itself; `None`: in the silence after a start.
@@ -486,7 +432,7 @@ impl Lre {
             return None;
         }
         let frame = Frame::parse(octets).ok()?;
-        self.supervised += 1;
+        self.supervisor.sent += 1;
         self.copies(now_ns, &frame)
     }
 
@@ -507,7 +453,7 @@ impl Lre {
             lans: self.lans,
             host: self.host,
             next: self.drawn.next(),
-            supervised: self.supervised,
+            supervised: self.supervisor.sent,
             evicted: self.nodes.evicted,
             unknown_proxies: self.proxies.unknown,
             max_nodes: self.parameters.max_nodes,

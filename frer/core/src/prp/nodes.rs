@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use hashbrown::{HashMap, HashSet};
 use onbeat_wire::MacAddress;
+use onbeat_wire::prp::supervision;
 
-use super::discard::ReceivedNumbers;
 use super::{ABSENCE_NS, LIFE_CHECK_MS, NS_PER_MS};
 
 /// Shortest time between searches for entries to evict, in nanoseconds: a flood of sources must not cause one for each
@@ -18,12 +18,15 @@ const ALIAS_AFTER_NS: u64 = 2 * LIFE_CHECK_MS as u64 * NS_PER_MS;
 
 /// State of a node that is heard on the LANs.
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) lans: [LanRecord; 2],
+pub(super) struct Node<N> {
+    /// Its frames.
+    pub(super) frames: [LanRecord; 2],
+    /// Supervision frames that a RedBox sent for it.
+    represented: [LanRecord; 2],
     /// The latest supervision frame of the node or for it.
-    pub(super) supervision: Option<Supervision>,
+    supervision: Option<Supervision>,
     /// From its first frame with a trailer on.
-    pub(super) numbers: Option<ReceivedNumbers>,
+    pub(super) numbers: Option<N>,
     /// LANs on which frames have its address as their source.
     is_source: [bool; 2],
     /// The source of its frames on one LAN, by index, if it is another one there.
@@ -45,6 +48,18 @@ pub struct LanRecord {
     pub wrong_lan: u64,
 }
 
+impl LanRecord {
+    /// Returns the sum of two records.
+    fn with(&self, other: &Self) -> Self {
+        Self {
+            last_ns: self.last_ns.max(other.last_ns),
+            tagged: self.tagged + other.tagged,
+            untagged: self.untagged + other.untagged,
+            wrong_lan: self.wrong_lan + other.wrong_lan,
+        }
+    }
+}
+
 /// Content of a supervision frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Supervision {
@@ -54,10 +69,11 @@ pub struct Supervision {
     pub redbox: Option<MacAddress>,
 }
 
-impl Node {
+impl<N> Node<N> {
     fn new() -> Self {
         Self {
-            lans: [LanRecord::default(); 2],
+            frames: [LanRecord::default(); 2],
+            represented: [LanRecord::default(); 2],
             supervision: None,
             numbers: None,
             is_source: [false; 2],
@@ -72,9 +88,14 @@ impl Node {
     }
 
     /// Returns the time of its last frame or supervision frame.
-    pub(super) fn last_ns(&self) -> u64 {
-        let frames = self.lans.iter().filter_map(|lan| lan.last_ns);
-        frames.chain(self.supervision.map(|supervision| supervision.at_ns)).max().unwrap_or(0)
+    fn last_ns(&self) -> u64 {
+        let lans = self.frames.iter().chain(&self.represented).filter_map(|lan| lan.last_ns);
+        lans.chain(self.supervision.map(|supervision| supervision.at_ns)).max().unwrap_or(0)
+    }
+
+    /// Returns what it sent, and what was sent for it, on each LAN.
+    fn lans(&self) -> [LanRecord; 2] {
+        core::array::from_fn(|lan| self.frames[lan].with(&self.represented[lan]))
     }
 
     /// Returns whether the node is known by frames without a trailer only.
@@ -105,10 +126,10 @@ enum Eviction {
     Supervised,
 }
 
-/// The nodes by their MAC address.
+/// The nodes by their MAC address. `N`: their received numbers, or where those are.
 #[derive(Debug)]
-pub(super) struct Nodes {
-    by_mac: HashMap<MacAddress, Node>,
+pub struct Nodes<N> {
+    by_mac: HashMap<MacAddress, Node<N>>,
     /// The nodes of sources that are aliases.
     aliases: HashMap<MacAddress, MacAddress>,
     capacity: usize,
@@ -122,8 +143,10 @@ pub(super) struct Nodes {
     pub(super) evicted: u64,
 }
 
-impl Nodes {
-    pub(super) fn new(capacity: usize) -> Self {
+impl<N> Nodes<N> {
+    /// Creates a table for this number of nodes.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
         Self {
             by_mac: HashMap::new(),
             aliases: HashMap::new(),
@@ -148,7 +171,7 @@ impl Nodes {
         redundant: bool,
         now_ns: u64,
         forget_ns: u64,
-    ) -> Option<&mut Node> {
+    ) -> Option<&mut Node<N>> {
         if !self.by_mac.contains_key(&mac) {
             if self.capacity == 0 {
                 return None;
@@ -196,7 +219,7 @@ impl Nodes {
     fn search(&mut self, now_ns: u64, forget_ns: u64) {
         let nodes = self.by_mac.iter();
         let unused =
-            |(mac, node): (&MacAddress, &Node)| Some((node.eviction(now_ns, forget_ns)?, *mac));
+            |(mac, node): (&MacAddress, &Node<N>)| Some((node.eviction(now_ns, forget_ns)?, *mac));
         self.idle.clear();
         self.idle.extend(nodes.filter_map(unused));
         self.idle.sort_unstable_by(|one, other| other.cmp(one));
@@ -210,8 +233,28 @@ impl Nodes {
         self.evicted += 1;
     }
 
-    pub(super) fn get_mut(&mut self, mac: MacAddress) -> Option<&mut Node> {
-        self.by_mac.get_mut(&mac)
+    /// Notes a supervision frame that `source` sent on a LAN. It is of a node that is neither this one nor behind it.
+    pub fn supervised(
+        &mut self,
+        source: MacAddress,
+        lan: usize,
+        &supervision::Repr { node, redbox, .. }: &supervision::Repr,
+        now_ns: u64,
+        forget_ns: u64,
+    ) {
+        if source == node {
+            // It is a node of its own, whatever other frames claim.
+            self.end_alias_of(source);
+        }
+        if let Some(entry) = self.entry(node, true, now_ns, forget_ns) {
+            entry.supervision = Some(Supervision { at_ns: now_ns, redbox });
+            let record = &mut entry.represented[lan];
+            record.last_ns = Some(now_ns);
+            record.tagged += u64::from(redbox.is_some() && source != node);
+        }
+        if redbox.is_none() && source != node {
+            self.note_alias(source, node, lan, now_ns);
+        }
     }
 
     /// Returns the node of a frame with this source, heard on a LAN, and ends an alias that the frame contradicts.
@@ -235,7 +278,7 @@ impl Nodes {
     }
 
     /// Ends the alias that a source is, if it is one.
-    pub(super) fn end_alias_of(&mut self, source: MacAddress) {
+    fn end_alias_of(&mut self, source: MacAddress) {
         if let Some(node) = self.aliases.get(&source).copied() {
             self.end_alias(node);
         }
@@ -255,7 +298,7 @@ impl Nodes {
     /// Linux 6.12 sends on each LAN with the address of that interface. The source is an alias of the node if
     /// neither is heard on the LAN of the other: else they can be nodes with numbers of their own. A node of its own
     /// supervises itself within LifeCheckInterval: one forged frame makes no alias of it.
-    pub(super) fn note_alias(
+    fn note_alias(
         &mut self,
         source: MacAddress,
         mac: MacAddress,
@@ -272,23 +315,19 @@ impl Nodes {
         }
         let is_node = of_source.supervision.is_some() || of_source.alias.is_some();
         let is_elsewhere = of_source.is_source[1 - lan];
-        let is_free = |node: &Node| node.alias.is_none() && !node.is_source[lan];
+        let is_free = |node: &Node<N>| node.alias.is_none() && !node.is_source[lan];
         if is_node || is_elsewhere || !self.by_mac.get(&mac).is_some_and(is_free) {
             return;
         }
         let Some(of_source) = self.by_mac.remove(&source) else { return };
         let Some(node) = self.by_mac.get_mut(&mac) else { return };
         node.alias = Some((source, lan));
-        let (record, noted) = (&mut node.lans[lan], of_source.lans[lan]);
-        record.last_ns = record.last_ns.max(noted.last_ns);
-        record.tagged += noted.tagged;
-        record.untagged += noted.untagged;
-        record.wrong_lan += noted.wrong_lan;
+        node.frames[lan] = node.frames[lan].with(&of_source.frames[lan]);
         node.numbers = node.numbers.take().or(of_source.numbers);
         self.aliases.insert(source, mac);
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (MacAddress, &Node)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (MacAddress, &Node<N>)> {
         self.by_mac.iter().map(|(mac, node)| (*mac, node))
     }
 
@@ -306,9 +345,12 @@ impl Nodes {
     }
 
     /// Forgets the numbers of all nodes.
-    pub(super) fn forget_numbers(&mut self) {
+    pub(super) fn forget_numbers(&mut self)
+    where
+        N: Default,
+    {
         for numbers in self.by_mac.values_mut().filter_map(|node| node.numbers.as_mut()) {
-            *numbers = ReceivedNumbers::default();
+            *numbers = N::default();
         }
     }
 }
@@ -354,12 +396,12 @@ pub struct NodeReading {
     pub supervision: Option<Supervision>,
 }
 
-impl Nodes {
+impl<N> Nodes<N> {
     /// Returns all nodes in the order of their addresses.
     pub(super) fn read(&self) -> Vec<NodeReading> {
         let redboxes: HashSet<MacAddress> =
             self.by_mac.values().filter_map(|node| node.supervision?.redbox).collect();
-        let reading = |(mac, node): (MacAddress, &Node)| {
+        let reading = |(mac, node): (MacAddress, &Node<N>)| {
             let redbox = node.supervision.and_then(|supervision| supervision.redbox);
             let kind = match redbox {
                 Some(redbox) if redbox != mac => NodeKind::Vdanp,
@@ -368,7 +410,7 @@ impl Nodes {
                 None if node.numbers.is_some() || node.supervision.is_some() => NodeKind::Danp,
                 None => NodeKind::San,
             };
-            NodeReading { mac, kind, lans: node.lans, supervision: node.supervision }
+            NodeReading { mac, kind, lans: node.lans(), supervision: node.supervision }
         };
         let mut nodes: Vec<_> = self.iter().map(reading).collect();
         nodes.sort_unstable_by_key(|node| node.mac);
