@@ -435,6 +435,98 @@ struct frer_node {
 	struct frer_shapes shapes[FRER_SHAPE_SETS];
 };
 
+/*
+ * A link redundancy entity of PRP (IEC 62439-3), in tables of their own (frer/xdp/bpf/lre.h):
+ *   lre_nodes (source)  ->  slot  ->  struct frer_lre_source, struct frer_lre_numbers
+ *
+ * Programs take slots from the queue lre_free. The loader returns them, once no program refers to
+ * them. Addresses are integers with the first octet lowest.
+ */
+#define FRER_LRE_SOURCE	     0x1000000000000ULL /* with an address: there is one */
+#define FRER_LRE_LAN_SHIFT   49		  /* of an alias */
+#define FRER_LRE_WORDS	     4096	  /* of the numbers of a source */
+#define FRER_LRE_PERIODS     4		  /* with a known first number of this node */
+#define FRER_LRE_SUPERVISION 128	  /* octets kept of a supervision frame */
+#define FRER_LRE_WAITING     256	  /* such frames waiting for the loader */
+
+/* The function of a port in the entity. */
+enum frer_lre_role {
+	FRER_LRE_NONE,
+	FRER_LRE_LAN_A,
+	FRER_LRE_LAN_B,
+	FRER_LRE_HOST,
+};
+
+struct frer_lre {
+	__u64 mac;	  /* of the node */
+	__u64 lan_mac[2]; /* of the interfaces of LAN A and LAN B */
+	__u64 period_ns;  /* half of EntryForgetTime */
+	__u64 silent_until_ns;
+	__u64 is_segment; /* stations behind the host port hear each other */
+	__u64 has_proxies;
+	__u64 ports; /* numbers plus 1 of LAN A, LAN B and host, from the lowest octet; 0: no entity */
+	__u64 drawn;			  /* numbers; the next one is its lowest 16 bits */
+	__u64 started[FRER_LRE_PERIODS]; /* period, and below it `drawn` at its start, 32 bits each */
+	__u64 padding[3];
+};
+
+/* What a node sent on one LAN. */
+struct frer_lre_record {
+	__u64 last_ns; /* 0: nothing */
+	__u64 tagged;
+	__u64 untagged;
+	__u64 wrong_lan;
+};
+
+/* A node that sends trailers. */
+struct frer_lre_source {
+	__u64 owner;	    /* FRER_LRE_SOURCE and its address; 0: free */
+	__u64 alias;	    /* FRER_LRE_SOURCE, its address on one LAN, and that LAN */
+	__u64 newest;	    /* bpf/discard.h */
+	__u64 contradicted; /* a frame showed that the alias is another node */
+	struct frer_lre_record lans[2];
+	__u64 heard[2]; /* LANs on which the owner is a source */
+	__u64 zero[2];
+};
+
+struct frer_lre_numbers {
+	__u64 word[FRER_LRE_WORDS];
+};
+
+/* A station without redundancy, by LAN. */
+struct frer_lre_single {
+	__u64 last_ns[2];
+	__u64 untagged[2];
+};
+
+/* By role and CPU. */
+struct frer_lre_counters {
+	__u64 passed; /* from a LAN; onbeat_frer::prp::LanCounters */
+	__u64 own;
+	__u64 own_of_other_lan;
+	__u64 accepted;
+	__u64 duplicates;
+	__u64 untagged;
+	__u64 supervision;
+	__u64 wrong_lan;
+	__u64 without_entry;
+	__u64 malformed;
+	__u64 numbered; /* from the host; onbeat_frer::prp::HostCounters */
+	__u64 silent;
+	__u64 link_local;
+	__u64 local;
+	__u64 too_long;
+	__u64 unknown_proxies;
+};
+
+/* A supervision frame for the loader. */
+struct frer_lre_supervision {
+	__u64 at_ns;
+	__u32 lan; /* 0 or 1 */
+	__u32 length;
+	__u8 octets[FRER_LRE_SUPERVISION];
+};
+
 /* Input of the control program, one at a time. */
 enum frer_op {
 	FRER_OP_EXPIRE,		 /* reset the recovery functions whose timer expired */

@@ -7,6 +7,7 @@
  *
  * Unicast frames are left alone: those to other addresses end in the stack by themselves.
  */
+#include <stdbool.h>
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
@@ -30,26 +31,55 @@ static __always_inline __u32 lsdu_offset(__be16 protocol)
 	return ETH_HLEN;
 }
 
+/* The port towards the host, of prp_share. */
+const volatile __u32 host_ifindex;
+
+/* Whether a frame is multicast, and of no protocol of one link: none of those has a trailer. */
+static __always_inline bool is_shared(const struct ethhdr *eth)
+{
+	return eth->h_dest[0] & 1 && eth->h_proto != bpf_htons(ETH_P_1588) &&
+	       eth->h_proto != bpf_htons(ETH_P_LLDP) &&
+	       !(eth->h_dest[0] == 0x01 && eth->h_dest[1] == 0x80 && eth->h_dest[2] == 0xc2 &&
+		 eth->h_dest[3] == 0 && eth->h_dest[4] == 0 && eth->h_dest[5] < 0x10);
+}
+
+/* Whether a frame has a trailer. */
+static __always_inline bool has_trailer(struct __sk_buff *skb, const struct ethhdr *eth)
+{
+	struct trailer trailer;
+	__u16 field;
+
+	if (skb->len < ETH_HLEN + sizeof(trailer) ||
+	    bpf_skb_load_bytes(skb, skb->len - sizeof(trailer), &trailer, sizeof(trailer)))
+		return false;
+	field = bpf_ntohs(trailer.lan_and_size);
+	return trailer.suffix == bpf_htons(0x88fb) && (LAN_ID(field) & 0xe) == 0xa &&
+	       LSDU_SIZE(field) == skb->len - lsdu_offset(eth->h_proto);
+}
+
 SEC("tcx/ingress")
 int prp_shield(struct __sk_buff *skb)
 {
-	struct trailer trailer;
 	struct ethhdr eth;
-	__u16 field;
 
-	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) || !(eth.h_dest[0] & 1))
+	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) || !is_shared(&eth))
 		return TC_ACT_UNSPEC;
-	/* No protocol of one link has a trailer, and its frames would pass with one. */
-	if (eth.h_dest[0] == 0x01 && eth.h_dest[1] == 0x80 && eth.h_dest[2] == 0xc2)
-		return TC_ACT_UNSPEC;
-	if (skb->len < ETH_HLEN + sizeof(trailer) ||
-	    bpf_skb_load_bytes(skb, skb->len - sizeof(trailer), &trailer, sizeof(trailer)))
-		return TC_ACT_UNSPEC;
-	field = bpf_ntohs(trailer.lan_and_size);
-	if (trailer.suffix != bpf_htons(0x88fb) || (LAN_ID(field) & 0xe) != 0xa ||
-	    LSDU_SIZE(field) != skb->len - lsdu_offset(eth.h_proto))
-		return TC_ACT_UNSPEC;
-	return TC_ACT_SHOT;
+	return has_trailer(skb, &eth) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+}
+
+/*
+ * Where XDP programs have taken the frames with a trailer: multicast frames without one are those
+ * of nodes without redundancy, for the host and for the interface's own stack.
+ */
+SEC("tcx/ingress")
+int prp_share(struct __sk_buff *skb)
+{
+	struct ethhdr eth;
+
+	if (!bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) && is_shared(&eth) &&
+	    !has_trailer(skb, &eth))
+		bpf_clone_redirect(skb, host_ifindex, 0);
+	return TC_ACT_UNSPEC;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -36,5 +36,11 @@ onbeat_bpf::bpf_plain!(
     frer_output,
     frer_node,
     frer_request,
+    frer_lre,
+    frer_lre_source,
+    frer_lre_numbers,
+    frer_lre_single,
+    frer_lre_counters,
+    frer_lre_supervision,
     bpf_devmap_val,
 );

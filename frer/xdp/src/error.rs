@@ -6,11 +6,23 @@ use std::path::PathBuf;
 /// The reason why the data plane could not be set up or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A link redundancy entity: only the data plane in user space has one.
+    /// The tables of a running node do not grow.
     #[error(
-        "the data plane in the kernel has no link redundancy entity; set backend = \"packet\" under [node]"
+        "the NodesTable has room for {capacity} nodes, not {wanted}; restart the node (onbeat down, onbeat run), or \
+         set max-nodes = {capacity} or less under [prp]"
     )]
-    NoRedundancyEntity,
+    NodesTable {
+        /// The requested entries.
+        wanted: u32,
+        /// The present entries.
+        capacity: u32,
+    },
+    /// A packet socket for supervision frames.
+    #[error("cannot open a packet socket for supervision frames: {source}; CAP_NET_RAW is required")]
+    Socket {
+        /// The cause.
+        source: io::Error,
+    },
     /// The pin directory is not in a BPF file system.
     #[error(
         "pin directory {path:?}: not in a BPF file system, so state cannot outlive the daemon; set pin \

@@ -18,6 +18,8 @@ use crate::pin::PinDirectory;
 
 onbeat_bpf::bpf_skeleton!(frer_skeleton, "frer.skel.rs");
 
+onbeat_bpf::bpf_skeleton!(lre_skeleton, "lre.skel.rs");
+
 onbeat_bpf::bpf_skeleton!(steer_skeleton, "steer.skel.rs");
 
 onbeat_bpf::bpf_skeleton!(control_skeleton, "control.skel.rs");
@@ -46,8 +48,14 @@ const INGRESS: [(&str, Features); 7] = {
 
 /// Returns whether a program of this name processes frames that a port receives.
 pub(crate) fn is_ingress(name: &str) -> bool {
-    INGRESS.iter().any(|(ingress, _)| *ingress == name)
+    name == REDUNDANCY || INGRESS.iter().any(|(ingress, _)| *ingress == name)
 }
+
+/// The program of a port of the link redundancy entity, for any set of features.
+const REDUNDANCY: &str = "lre_ingress";
+
+/// The program for copies on LAN B, and its form for tests.
+const LAN_B: [&str; 2] = ["lre_lan_b", "lre_lan_b_test"];
 
 /// The program that edits replicas, in a form that the kernel can test-run.
 const EGRESS_TEST: &str = "frer_egress_test";
@@ -67,14 +75,30 @@ const RING_LINES: u32 = 16;
 /// Lines of rings of a node with few streams: four of the longest histories.
 const LEAST_RING_LINES: u32 = 2048;
 
-/// Returns whether a node has a table of this name, which is also the name of its pin.
-pub(crate) fn is_table(name: &str) -> bool {
-    entries(name, ProgramPurpose::Forward, 1).is_some()
+/// Room in the tables of a node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// Streams.
+    pub(crate) streams: u32,
+    /// Entries of the NodesTable, and of the ProxyNodeTable.
+    pub(crate) nodes: u32,
 }
 
-/// Returns the number of entries of a table for a number of streams; `None`: not a table of a node.
-fn entries(map: &str, purpose: ProgramPurpose, streams: u32) -> Option<u32> {
+/// Returns whether a node has a table of this name, which is also the name of its pin.
+pub(crate) fn is_table(name: &str) -> bool {
+    entries(name, ProgramPurpose::Forward, Room { streams: 1, nodes: 1 }).is_some()
+}
+
+/// Returns the number of entries of a table; `None`: not a table of a node.
+fn entries(map: &str, purpose: ProgramPurpose, Room { streams, nodes }: Room) -> Option<u32> {
     Some(match map {
+        "lre" => 1,
+        "lre_lans" => 2,
+        "lre_counters" => c::LRE_HOST + 1,
+        "lre_supervision" => c::LRE_WAITING,
+        // A source and its alias.
+        "lre_nodes" => 2 * nodes,
+        "lre_sources" | "lre_numbers" | "lre_free" | "lre_singles" | "lre_proxies" => nodes,
         // Their functions are in user space.
         "recoveries" | "recovery_records" | "rings" | "generators" | "generator_records"
         | "egresses" | "skews" | "arrivals_of"
@@ -109,7 +133,7 @@ fn entries(map: &str, purpose: ProgramPurpose, streams: u32) -> Option<u32> {
 #[derive(Debug)]
 pub(crate) struct Maps {
     purpose: ProgramPurpose,
-    streams: u32,
+    room: Room,
     directory: Option<Arc<PinDirectory>>,
     maps: BTreeMap<String, MapHandle>,
 }
@@ -120,7 +144,7 @@ impl Maps {
     pub(crate) fn open(
         directory: Option<Arc<PinDirectory>>,
         purpose: ProgramPurpose,
-        streams: u32,
+        room: Room,
     ) -> Result<Self> {
         let mut maps = BTreeMap::new();
         if let Some(directory) = &directory {
@@ -130,7 +154,8 @@ impl Maps {
                 maps.insert(name, map);
             }
         }
-        Ok(Self { purpose, streams: streams.max(1), directory, maps })
+        let room = Room { streams: room.streams.max(1), nodes: room.nodes.max(1) };
+        Ok(Self { purpose, room, directory, maps })
     }
 
     /// Returns what programs on these tables are for.
@@ -141,7 +166,7 @@ impl Maps {
     /// Replaces a map of an object by the node's table, or sets its size if there is none yet.
     fn prepare(&self, map: &mut OpenMapMut<'_>) -> Result<()> {
         let name = map.name().to_string_lossy().into_owned();
-        let Some(entries) = entries(&name, self.purpose, self.streams) else {
+        let Some(entries) = entries(&name, self.purpose, self.room) else {
             let own = name == SOCKETS || name.contains('.');
             assert!(own, "table {name} has no size");
             return Ok(());
@@ -187,6 +212,11 @@ impl Maps {
         self.maps.values()
     }
 
+    /// Returns whether a table exists.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.maps.contains_key(name)
+    }
+
     /// Returns a second handle on a table.
     pub(crate) fn handle(&self, name: &str) -> Result<MapHandle> {
         let map = self.maps.get(name).expect("the first load creates every table");
@@ -223,6 +253,18 @@ pub(crate) fn tick_ns() -> u64 {
         .map_or(10_000_000, |tick| tick.tv_sec() as u64 * 1_000_000_000 + tick.tv_nsec() as u64)
 }
 
+/// What the programs of a port are loaded for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InstanceSpec {
+    /// Slot of the port.
+    pub(crate) port: u8,
+    pub(crate) features: Features,
+    pub(crate) serial_queues: bool,
+    pub(crate) test_clock: bool,
+    /// The role of the port in the link redundancy entity (`LRE_*`), and the slot of its host port.
+    pub(crate) redundancy: Option<(u32, u8)>,
+}
+
 /// The programs of one port.
 #[derive(Debug)]
 pub(crate) struct Instance {
@@ -232,15 +274,40 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
+    /// Loads the programs of a port of the link redundancy entity, also for streams with these features.
+    fn load_redundancy(
+        maps: &mut Maps,
+        spec: &InstanceSpec,
+        (role, host): (u32, u8),
+        index_mask: &[u8],
+    ) -> Result<Self> {
+        use lre_skeleton::types::rodata;
+        let file = bpf_object!("lre.bpf.o");
+        let features = spec.features;
+        let object = maps.load(file, "the programs of a port of a PRP node", |object| {
+            object.set_constants(&[
+                (offset_of!(rodata, port), &[spec.port]),
+                (offset_of!(rodata, test_clock), &[spec.test_clock.into()]),
+                (offset_of!(rodata, index_mask), index_mask),
+                (offset_of!(rodata, serial_queues), &[spec.serial_queues.into()]),
+                (offset_of!(rodata, features), &features.bits().to_ne_bytes()),
+                (offset_of!(rodata, l2_shape), &features.shape().to_ne_bytes()),
+                (offset_of!(rodata, port_line), &features.line().to_ne_bytes()),
+                (offset_of!(rodata, tick_ns), &tick_ns().to_ne_bytes()),
+                (offset_of!(rodata, lre_role), &[role as u8]),
+                (offset_of!(rodata, lre_host_port), &[host]),
+            ]);
+            if !spec.test_clock {
+                [EGRESS_TEST, LAN_B[1]].iter().for_each(|name| object.skip(name));
+            }
+        });
+        Ok(Self { object: object?, ingress: REDUNDANCY })
+    }
+
     /// Loads the programs for streams with these features; with `test_clock` they read the time from the node table and
     /// can be test-run.
-    pub(crate) fn load(
-        maps: &mut Maps,
-        port: u8,
-        features: Features,
-        serial_queues: bool,
-        test_clock: bool,
-    ) -> Result<Self> {
+    pub(crate) fn load(maps: &mut Maps, spec: &InstanceSpec) -> Result<Self> {
+        let &InstanceSpec { port, features, serial_queues, test_clock, redundancy } = spec;
         let index_mask = maps.index_mask()?.to_ne_bytes();
         if maps.purpose == ProgramPurpose::Steer {
             use steer_skeleton::types::rodata;
@@ -252,6 +319,9 @@ impl Instance {
                 ]);
             });
             return Ok(Self { object: object?, ingress: "frer_steer" });
+        }
+        if let Some(role) = redundancy {
+            return Self::load_redundancy(maps, spec, role, &index_mask);
         }
         use frer_skeleton::types::rodata;
         let (ingress, served) = INGRESS
@@ -303,6 +373,16 @@ impl Instance {
     /// Returns the program for replicas that leave by the port.
     pub(crate) fn egress(&self) -> ProgramMut<'_> {
         self.object.program("frer_egress")
+    }
+
+    /// Returns the program for copies on LAN B, of a port of the link redundancy entity.
+    pub(crate) fn lan_b(&self) -> ProgramMut<'_> {
+        self.object.program(LAN_B[0])
+    }
+
+    /// Returns that program in the form for tests.
+    pub(crate) fn lan_b_test(&self) -> ProgramMut<'_> {
+        self.object.program(LAN_B[1])
     }
 
     /// Returns the egress program in the form for tests; only if loaded with `test_clock`.

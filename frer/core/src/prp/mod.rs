@@ -32,7 +32,7 @@ use onbeat_wire::prp::supervision;
 use onbeat_wire::prp::{self, Tail};
 use onbeat_wire::{EtherType, Frame, MacAddress};
 
-pub use nodes::{LanRecord, NodeKind, NodeReading, Supervision};
+pub use nodes::{LanRecord, NodeKind, NodeReading, Nodes, Supervision};
 pub use proxies::ProxyReading;
 pub use reading::{HostCounters, LanCounters, Reading};
 pub use supervisor::Supervisor;
@@ -40,7 +40,6 @@ pub use watch::{Observer, PrpEvent};
 
 use crate::spec::PortId;
 use discard::ReceivedNumbers;
-use nodes::Nodes;
 use proxies::Proxies;
 
 /// LifeCheckInterval: period of supervision frames, in milliseconds.
@@ -86,6 +85,15 @@ pub struct Parameters {
     pub node_forget_ms: u32,
     /// Entries of the NodesTable, and of the ProxyNodeTable.
     pub max_nodes: u16,
+}
+
+impl Parameters {
+    /// Returns NodeRebootInterval, in nanoseconds: the silence after a start.
+    #[must_use]
+    pub fn reboot_silence_ns(&self) -> u64 {
+        let silence_ms = self.entry_forget_ms.saturating_add(REBOOT_MARGIN_MS);
+        u64::from(silence_ms.max(NODE_REBOOT_MS)) * NS_PER_MS
+    }
 }
 
 /// A port of a LAN.
@@ -209,8 +217,7 @@ impl Lre {
     /// Starts an entity, which sends nothing for NodeRebootInterval.
     #[must_use]
     pub fn new(parameters: Parameters, now_ns: u64) -> Self {
-        let silence_ms = parameters.entry_forget_ms.saturating_add(REBOOT_MARGIN_MS);
-        let silence = u64::from(silence_ms.max(NODE_REBOOT_MS)) * NS_PER_MS;
+        let silence = parameters.reboot_silence_ns();
         Self {
             nodes: Nodes::new(parameters.max_nodes.into()),
             parameters,
@@ -454,7 +461,7 @@ impl Lre {
             host: self.host,
             next: self.drawn.next(),
             supervised: self.supervisor.sent,
-            evicted: self.nodes.evicted,
+            evicted: self.nodes.evicted(),
             unknown_proxies: self.proxies.unknown,
             max_nodes: self.parameters.max_nodes,
         }

@@ -140,7 +140,7 @@ pub struct Nodes<N> {
     /// Time of the last search.
     searched_ns: Option<u64>,
     /// Entries that were evicted for others.
-    pub(super) evicted: u64,
+    evicted: u64,
 }
 
 impl<N> Nodes<N> {
@@ -158,7 +158,8 @@ impl<N> Nodes<N> {
         }
     }
 
-    pub(super) fn set_capacity(&mut self, capacity: usize) {
+    /// Changes the number of nodes for which there is room.
+    pub fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
         self.searched_ns = None;
     }
@@ -284,7 +285,8 @@ impl<N> Nodes<N> {
         }
     }
 
-    fn end_alias(&mut self, mac: MacAddress) {
+    /// Ends the alias of a node: frames of its two sources are those of two nodes from now on.
+    pub fn end_alias(&mut self, mac: MacAddress) {
         let Some(node) = self.by_mac.get_mut(&mac) else { return };
         // They can be those of two nodes.
         node.numbers = None;
@@ -332,12 +334,13 @@ impl<N> Nodes<N> {
     }
 
     /// Removes nodes without a frame for `node_forget_ns`.
-    pub(super) fn expire(&mut self, now_ns: u64, node_forget_ns: u64) {
+    pub fn expire(&mut self, now_ns: u64, node_forget_ns: u64) {
         self.by_mac.retain(|_, node| now_ns.saturating_sub(node.last_ns()) < node_forget_ns);
         self.aliases.retain(|_, node| self.by_mac.contains_key(node));
     }
 
-    pub(super) fn remove(&mut self, mac: MacAddress) {
+    /// Removes a node.
+    pub fn remove(&mut self, mac: MacAddress) {
         let node = self.by_mac.remove(&mac);
         if let Some((alias, _)) = node.and_then(|node| node.alias) {
             self.aliases.remove(&alias);
@@ -352,6 +355,51 @@ impl<N> Nodes<N> {
         for numbers in self.by_mac.values_mut().filter_map(|node| node.numbers.as_mut()) {
             *numbers = N::default();
         }
+    }
+}
+
+/// For a data plane that notes frames elsewhere, and refers to their numbers by `N`.
+impl<N> Nodes<N> {
+    /// Sets the frames of a node, and the LANs on which they have its address as their source.
+    pub fn set_frames(
+        &mut self,
+        mac: MacAddress,
+        frames: [LanRecord; 2],
+        is_source: [bool; 2],
+        numbers: Option<N>,
+    ) {
+        let node = self.by_mac.entry(mac).or_insert_with(Node::new);
+        (node.frames, node.is_source, node.numbers) = (frames, is_source, numbers);
+    }
+
+    /// Returns the aliases: the source, the LAN on which it is one, and the node.
+    pub fn aliases(&self) -> impl Iterator<Item = (MacAddress, usize, MacAddress)> {
+        self.by_mac.iter().filter_map(|(mac, node)| node.alias.map(|(of, lan)| (of, lan, *mac)))
+    }
+
+    /// Returns whether an address is that of a node, or an alias of one.
+    #[must_use]
+    pub fn contains(&self, mac: MacAddress) -> bool {
+        self.by_mac.contains_key(&mac) || self.aliases.contains_key(&mac)
+    }
+
+    /// Removes nodes with numbers that are out of use, the least used first, until `most` with numbers are left.
+    pub fn evict_numbers(&mut self, most: usize, now_ns: u64, forget_ns: u64) {
+        let with_numbers = self.by_mac.iter().filter(|(_, node)| node.numbers.is_some());
+        let excess = with_numbers.clone().count().saturating_sub(most);
+        if excess == 0 {
+            return;
+        }
+        let unused = |(mac, node): (&MacAddress, &Node<N>)| Some((node.eviction(now_ns, forget_ns)?, *mac));
+        let mut unused: Vec<_> = with_numbers.filter_map(unused).collect();
+        unused.sort_unstable();
+        unused.into_iter().take(excess).for_each(|(_, mac)| self.remove_evicted(mac));
+    }
+
+    /// Returns the number of nodes that were evicted for others.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.evicted
     }
 }
 
@@ -398,7 +446,8 @@ pub struct NodeReading {
 
 impl<N> Nodes<N> {
     /// Returns all nodes in the order of their addresses.
-    pub(super) fn read(&self) -> Vec<NodeReading> {
+    #[must_use]
+    pub fn read(&self) -> Vec<NodeReading> {
         let redboxes: HashSet<MacAddress> =
             self.by_mac.values().filter_map(|node| node.supervision?.redbox).collect();
         let reading = |(mac, node): (MacAddress, &Node<N>)| {

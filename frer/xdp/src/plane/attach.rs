@@ -64,10 +64,12 @@ impl Plane {
             up: true,
             programs,
             features,
+            redundancy: self.lre.role(slot),
             link,
         };
         self.ports.insert(spec.name.clone(), port);
         self.rewrite_groups(slot)?;
+        self.write_lans()?;
         self.release_former_output(slot, ifindex)
     }
 

@@ -2,7 +2,7 @@
 
 use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Memory, PortSpec};
 use onbeat_frer::paths::PathsReading;
-use onbeat_frer::prp::Parameters;
+use onbeat_frer::prp::{Parameters, Reading};
 use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
 use onbeat_frer::spec::Stream;
 
@@ -51,8 +51,16 @@ impl<E: From<Error>> DataPlane<E> for Plane {
         Ok(Plane::apply(self, names, streams)?)
     }
 
-    fn set_lre(&mut self, _: &[String], lre: Option<&Parameters>) -> Result<(), E> {
-        lre.map_or(Ok(()), |_| Err(Error::NoRedundancyEntity.into()))
+    fn set_lre(&mut self, names: &[String], lre: Option<&Parameters>) -> Result<(), E> {
+        Ok(Plane::set_lre(self, names, lre)?)
+    }
+
+    fn read_lre(&self) -> Result<Option<Reading>, E> {
+        Ok(Plane::read_lre(self)?)
+    }
+
+    fn supervise(&self) -> Result<Option<u32>, E> {
+        Ok(Plane::supervise(self)?)
     }
 
     fn change(

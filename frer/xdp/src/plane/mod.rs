@@ -13,6 +13,7 @@ mod grace;
 mod groups;
 mod history;
 mod index;
+mod lre;
 mod memory;
 mod owned_slots;
 mod read;
@@ -41,7 +42,7 @@ use crate::error::Result;
 use crate::features::Features;
 use crate::output::OutputCounters;
 use crate::pin::PinDirectory;
-use crate::programs::{self, Control, Instance, Maps, ProgramPurpose};
+use crate::programs::{self, Control, Instance, Maps, ProgramPurpose, Room};
 use crate::slots::Slots;
 use crate::table::Table;
 use claims::Claims;
@@ -49,6 +50,7 @@ use entries::{CounterSlot, Entry, MemberActions};
 use grace::{Epoch, GracePeriods};
 use groups::Groups;
 use index::Index;
+use lre::RedundancyEntity;
 use owned_slots::OwnedSlots;
 use retirement::RetiredItem;
 use rings::Rings;
@@ -64,6 +66,8 @@ pub struct Options {
     pub directory: Option<Arc<PinDirectory>>,
     /// Capacity in streams, if the tables do not exist yet.
     pub max_streams: u32,
+    /// Capacity of the NodesTable of a link redundancy entity, if the tables do not exist yet; 0: there is none.
+    pub max_nodes: u16,
     /// Whether programs read the time from [`Plane::set_test_clock`] instead of the kernel's clock.
     pub test_clock: bool,
     /// Whether frames that leave are counted, by programs that run for all XDP frames of the machine.
@@ -84,6 +88,8 @@ struct Port {
     programs: Instance,
     /// What the programs were loaded for.
     features: Features,
+    /// The role in the link redundancy entity that they were loaded for, and the slot of its host port.
+    redundancy: Option<(u32, u8)>,
     /// Keeps the programs on the interface if no pin does; `None` in tests, which only test-run them.
     link: Option<Link>,
 }
@@ -225,6 +231,7 @@ pub struct Plane {
     grace: GracePeriods,
     /// Whether items left by an earlier process have been assigned to streams or removed.
     swept: bool,
+    lre: RedundancyEntity,
 }
 
 impl Plane {
@@ -238,14 +245,20 @@ impl Plane {
 
     /// Opens a plane that redirects frames of streams to sockets.
     pub(crate) fn open_steering(max_streams: u32) -> Result<Self> {
-        let options =
-            Options { directory: None, max_streams, test_clock: false, count_output: false };
+        let options = Options {
+            directory: None,
+            max_streams,
+            max_nodes: 0,
+            test_clock: false,
+            count_output: false,
+        };
         Self::open_for(&options, ProgramPurpose::Steer)
     }
 
     fn open_for(options: &Options, purpose: ProgramPurpose) -> Result<Self> {
         let directory = options.directory.clone();
-        let mut maps = Maps::open(directory.clone(), purpose, options.max_streams)?;
+        let room = Room { streams: options.max_streams, nodes: options.max_nodes.into() };
+        let mut maps = Maps::open(directory.clone(), purpose, room)?;
         let control = Control::load(&mut maps, options.test_clock)?;
         let output = match purpose {
             ProgramPurpose::Forward if !options.count_output => Err("not requested".to_owned()),
@@ -324,8 +337,10 @@ impl Plane {
             retired: read.left.into_iter().map(|left| (now, left)).collect(),
             grace,
             swept: fresh,
+            lre: RedundancyEntity::default(),
             tables,
         };
+        plane.adopt_lre()?;
         plane.note_moves(used);
         plane.settle_moves()?;
         Ok(plane)

@@ -12,7 +12,7 @@ use crate::abi::frer_split;
 use crate::compile::{Key, State};
 use crate::error::{Context, Result};
 use crate::features::{Features, OnlyMember};
-use crate::programs::{Instance, ProgramPurpose};
+use crate::programs::{Instance, InstanceSpec, ProgramPurpose};
 
 /// Features by slot of the port.
 pub(super) type PortFeatures = BTreeMap<u8, Features>;
@@ -31,7 +31,9 @@ impl Plane {
         features: Features,
         serial_queues: bool,
     ) -> Result<Instance> {
-        Instance::load(&mut self.maps, slot, features, serial_queues, self.test_clock)
+        let (test_clock, redundancy) = (self.test_clock, self.lre.role(slot));
+        let spec = InstanceSpec { port: slot, features, serial_queues, test_clock, redundancy };
+        Instance::load(&mut self.maps, &spec)
     }
 
     /// Returns what the entries in the tables require of the programs of a port.
@@ -132,6 +134,11 @@ impl Plane {
         self.replace(|_, _| Features::ALL)
     }
 
+    /// Replaces the programs of ports whose role in the link redundancy entity became another one.
+    pub(super) fn replace_roles(&mut self) -> Result<()> {
+        self.replace(|_, loaded| loaded)
+    }
+
     /// Replaces the programs of each port whose features become other ones.
     fn replace(&mut self, features: impl Fn(u8, Features) -> Features) -> Result<()> {
         if self.maps.purpose() == ProgramPurpose::Steer {
@@ -139,12 +146,15 @@ impl Plane {
         }
         for (name, port) in &mut self.ports {
             let new = features(port.slot, port.features);
-            if new == port.features {
+            let redundancy = self.lre.role(port.slot);
+            if new == port.features && redundancy == port.redundancy {
                 continue;
             }
             let Port { slot, serial_queues, .. } = *port;
-            let programs =
-                Instance::load(&mut self.maps, slot, new, serial_queues, self.test_clock)?;
+            let test_clock = self.test_clock;
+            let spec =
+                InstanceSpec { port: slot, features: new, serial_queues, test_clock, redundancy };
+            let programs = Instance::load(&mut self.maps, &spec)?;
             if let Some(link) = &port.link {
                 // Another process may have replaced or detached the program: then this one is not restored here.
                 let info = link.info().context(|| "read a link".to_string())?;
@@ -155,8 +165,8 @@ impl Plane {
                     port.program = Some(info.program);
                 }
             }
-            (port.programs, port.features) = (programs, new);
+            (port.programs, port.features, port.redundancy) = (programs, new, redundancy);
         }
-        Ok(())
+        self.write_lans()
     }
 }

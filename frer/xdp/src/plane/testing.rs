@@ -17,6 +17,12 @@ impl Plane {
         Some((port.programs.ingress(), port.programs.egress_test()))
     }
 
+    /// Returns the program for copies on LAN B, of a port of the link redundancy entity.
+    #[doc(hidden)]
+    pub fn lan_b_program(&self, name: &str) -> Option<ProgramMut<'_>> {
+        Some(self.ports.get(name)?.programs.lan_b_test())
+    }
+
     /// Returns the program on a port's interface.
     pub(crate) fn ingress(&self, name: &str) -> Option<ProgramMut<'_>> {
         Some(self.ports.get(name)?.programs.ingress())

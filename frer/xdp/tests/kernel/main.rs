@@ -10,6 +10,7 @@ mod frames;
 mod harness;
 mod identify_vectors;
 mod output;
+mod prp;
 mod recover_vectors;
 mod restart;
 mod scale;

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A link redundancy entity of PRP (IEC 62439-3, clause 4) on one of its ports: frames that match no
+ * stream. frer/core/src/prp is the same in user space, and the judge of this one.
+ *
+ * Supervision frames, aliases and the age of entries are the loader's.
+ */
+#ifndef ONBEAT_LRE_H
+#define ONBEAT_LRE_H
+
+#include "clock.h"
+#include "discard.h"
+#include "maps.h"
+#include "parse.h"
+
+#define ETHERTYPE_PRP  0x88fb
+#define ETHERTYPE_PTP  0x88f7
+#define ETHERTYPE_LLDP 0x88cc
+
+#define MAC_MASK	0xffffffffffffULL
+#define GROUP_BIT	1ULL		 /* of the first octet */
+#define BRIDGE_GROUP	0x0000c28001ULL	 /* 01:80:c2:00:00:0x */
+#define SUPERVISION	0x01004e1501ULL	 /* 01:15:4e:00:01:xx */
+#define FIRST_FIVE	0xffffffffffULL	 /* octets */
+#define MIN_UNTAGGED	60		 /* octets before the trailer */
+#define MIN_TAGGED	64
+#define MAX_LSDU	0x0fff
+#define LONGEST_LRE	0x3fff /* octets of any frame */
+
+/* The role of the port, enum frer_lre_role. */
+const volatile __u8 lre_role;
+/* The number of the port towards the host. */
+const volatile __u8 lre_host_port;
+
+struct trailer {
+	__be16 sequence;
+	__be16 lan_and_size;
+	__be16 suffix;
+};
+
+/* What a frame has of the protocol. */
+struct redundancy {
+	__u64 source;
+	__u64 destination;
+	__u16 sequence;
+	bool has_trailer;
+	__u8 lan; /* of the trailer: 0 or 1 */
+};
+
+TABLE(BPF_MAP_TYPE_ARRAY, lre, __u32, struct frer_lre, LINES);
+TABLE(BPF_MAP_TYPE_HASH, lre_nodes, __u64, __u32, 0);
+TABLE(BPF_MAP_TYPE_ARRAY, lre_sources, __u32, struct frer_lre_source, LINES);
+TABLE(BPF_MAP_TYPE_ARRAY, lre_numbers, __u32, struct frer_lre_numbers, LINES);
+TABLE(BPF_MAP_TYPE_LRU_HASH, lre_singles, __u64, struct frer_lre_single, 0);
+TABLE(BPF_MAP_TYPE_HASH, lre_proxies, __u64, __u64, 0); /* to the time of the last frame */
+TABLE(BPF_MAP_TYPE_PERCPU_ARRAY, lre_counters, __u32, struct frer_lre_counters, 0);
+TABLE(BPF_MAP_TYPE_DEVMAP, lre_lans, __u32, struct bpf_devmap_val, 0);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__type(value, __u32);
+} lre_free SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__type(value, struct frer_lre_supervision);
+} lre_supervision SEC(".maps");
+
+#define lre_count(counters, name)                                                                  \
+	do {                                                                                       \
+		if (counters)                                                                      \
+			(counters)->name++;                                                        \
+	} while (0)
+
+/* In the clock of the loader; in steps of the tick. */
+static __always_inline __u64 lre_now_ns(void)
+{
+	return test_clock ? now_ns() : bpf_ktime_get_coarse_ns();
+}
+
+/* `size` octets of the frame from `at` on, or NULL if it ends before. */
+static __always_inline void *octets_at(const struct xdp_md *ctx, __u32 at, __u32 size)
+{
+	void *p;
+
+	if (at > LONGEST_LRE)
+		return NULL;
+	p = (void *)(long)ctx->data + at;
+	/* The verifier knows the length from this pointer only. */
+	asm volatile("" : "+r"(p));
+	return p + size > (void *)(long)ctx->data_end ? NULL : p;
+}
+
+static __always_inline __u64 length_of(const struct xdp_md *ctx)
+{
+	__u64 length = (void *)(long)ctx->data_end - (void *)(long)ctx->data;
+
+	/* The verifier does not know the result of a subtraction in 32 bits. */
+	asm volatile("" : "+r"(length));
+	return length;
+}
+
+/* Octets before the LSDU: addresses, VLAN tags and the EtherType after them. */
+static __always_inline __u32 lsdu_offset(const struct headers *h)
+{
+	return ADDRESSES + 2 + h->vlans * sizeof(struct vlan_tag);
+}
+
+static __always_inline void read_redundancy(const struct xdp_md *ctx, const struct headers *h,
+					    struct redundancy *r)
+{
+	__u32 length = length_of(ctx), offset = lsdu_offset(h);
+	struct trailer *trailer;
+	void *head = (void *)(long)ctx->data;
+	__u16 field;
+
+	r->has_trailer = false;
+	r->source = 0;
+	r->destination = 0;
+	if (head + ADDRESSES + 2 > (void *)(long)ctx->data_end)
+		return;
+	r->destination = *(__u64 *)head & MAC_MASK;
+	r->source = *(__u64 *)(head + 6) & MAC_MASK;
+	if (length < offset + sizeof(*trailer))
+		return;
+	trailer = octets_at(ctx, length - sizeof(*trailer), sizeof(*trailer));
+	if (!trailer || trailer->suffix != bpf_htons(ETHERTYPE_PRP))
+		return;
+	field = bpf_ntohs(trailer->lan_and_size);
+	r->sequence = bpf_ntohs(trailer->sequence);
+	r->lan = field >> 12 & 1;
+	r->has_trailer = field >> 13 == 0xa >> 1 && (field & MAX_LSDU) == length - offset;
+}
+
+/* Protocols of one link: 802.1Q table 8-1, IEEE 1588 annex F, LLDP. */
+static __always_inline bool is_link_local(const struct redundancy *r, const struct headers *h)
+{
+	return ((r->destination & FIRST_FIVE) == BRIDGE_GROUP && !(r->destination >> 44)) ||
+	       h->ethertype == bpf_htons(ETHERTYPE_PTP) ||
+	       h->ethertype == bpf_htons(ETHERTYPE_LLDP);
+}
+
+static __always_inline __u32 period_of(const struct frer_lre *e, __u64 now)
+{
+	return now / (e->period_ns ?: 1);
+}
+
+/* Draw a number. The first one of each period is noted, to recognize own frames that return. */
+static __always_inline __u16 draw(struct frer_lre *e, __u32 period)
+{
+	__u64 *at = &e->started[period % FRER_LRE_PERIODS];
+	__u64 started = READ_ONCE(*at);
+
+	if (started >> 32 != period)
+		__sync_val_compare_and_swap(at, started,
+					    (__u64)period << 32 | (__u32)READ_ONCE(e->drawn));
+	return __sync_fetch_and_add(&e->drawn, 1);
+}
+
+/* Whether a number was drawn in this period or the former one. */
+static __always_inline bool is_recent(struct frer_lre *e, __u16 number, __u32 period)
+{
+	__u64 started = READ_ONCE(e->started[(period - 1) % FRER_LRE_PERIODS]);
+	__u32 drawn = READ_ONCE(e->drawn);
+
+	if (started >> 32 != (__u32)(period - 1)) {
+		started = READ_ONCE(e->started[period % FRER_LRE_PERIODS]);
+		if (started >> 32 != period)
+			return false;
+	}
+	return (__u16)(drawn - 1 - number) < drawn - (__u32)started;
+}
+
+/* Note a station behind the host port. With a full table its frames pass nevertheless. */
+static __always_inline void note_proxy(struct frer_lre *e, struct frer_lre_counters *counters,
+				       __u64 mac, __u64 now)
+{
+	__u64 *last = bpf_map_lookup_elem(&lre_proxies, &mac);
+
+	if (last) {
+		WRITE_ONCE(*last, now);
+		return;
+	}
+	if (bpf_map_update_elem(&lre_proxies, &mac, &now, BPF_ANY))
+		lre_count(counters, unknown_proxies);
+	WRITE_ONCE(e->has_proxies, 1);
+}
+
+/*
+ * Number a frame of the host, and send it on both LANs. The trailer is that of LAN A; the program
+ * of the device map changes the copy for LAN B.
+ */
+static __always_inline int lre_from_host(struct xdp_md *ctx, const struct headers *h,
+					 struct frer_lre *e, struct frer_lre_counters *counters)
+{
+	__u32 length = length_of(ctx), least = h->vlans ? MIN_TAGGED : MIN_UNTAGGED, size;
+	struct trailer *trailer;
+	struct redundancy r;
+	__u64 now = lre_now_ns();
+
+	read_redundancy(ctx, h, &r);
+	if (is_link_local(&r, h)) {
+		lre_count(counters, link_local);
+		return XDP_DROP;
+	}
+	if (r.source != e->mac && !(r.source & GROUP_BIT))
+		note_proxy(e, counters, r.source, now);
+	if (e->is_segment && bpf_map_lookup_elem(&lre_proxies, &r.destination)) {
+		lre_count(counters, local);
+		return XDP_DROP;
+	}
+	if (now < e->silent_until_ns) {
+		lre_count(counters, silent);
+		return XDP_DROP;
+	}
+	least = length > least ? length : least;
+	size = least + sizeof(*trailer) - lsdu_offset(h);
+	if (size > MAX_LSDU) {
+		lre_count(counters, too_long);
+		return XDP_DROP;
+	}
+	/* The kernel fills the new octets with zeros. */
+	if (bpf_xdp_adjust_tail(ctx, least + sizeof(*trailer) - length))
+		return no_room(port);
+	trailer = octets_at(ctx, least, sizeof(*trailer));
+	if (!trailer)
+		return no_room(port);
+	trailer->sequence = bpf_htons(draw(e, period_of(e, now)));
+	trailer->lan_and_size = bpf_htons(0xa000 | size);
+	trailer->suffix = bpf_htons(ETHERTYPE_PRP);
+	lre_count(counters, numbered);
+	return bpf_redirect_map(&lre_lans, 0, BPF_F_BROADCAST);
+}
+
+/* Whether a frame was sent by this node: onbeat_frer::prp::Lre::is_own. */
+static __always_inline bool is_own(struct frer_lre *e, const struct redundancy *r, __u64 now)
+{
+	__u64 *last;
+
+	if (r->source == e->mac)
+		return true;
+	/* A number that was not drawn lately, or none: it is a station that has moved. */
+	if (!READ_ONCE(e->has_proxies) || !r->has_trailer)
+		return false;
+	last = bpf_map_lookup_elem(&lre_proxies, &r->source);
+	return last && now - READ_ONCE(*last) < 2 * e->period_ns &&
+	       is_recent(e, r->sequence, period_of(e, now));
+}
+
+/* A new entry of a source, or FRER_NONE. A program on another CPU may add the same one. */
+static __noinline __u32 add_source(__u64 mac)
+{
+	struct frer_lre_source *source;
+	__u32 slot, *known;
+
+	if (bpf_map_pop_elem(&lre_free, &slot))
+		return FRER_NONE;
+	source = bpf_map_lookup_elem(&lre_sources, &slot);
+	if (!source)
+		return FRER_NONE;
+	WRITE_ONCE(source->owner, FRER_LRE_SOURCE | mac);
+	if (!bpf_map_update_elem(&lre_nodes, &mac, &slot, BPF_NOEXIST))
+		return slot;
+	WRITE_ONCE(source->owner, 0);
+	bpf_map_push_elem(&lre_free, &slot, BPF_ANY);
+	known = bpf_map_lookup_elem(&lre_nodes, &mac);
+	return known ? *known : FRER_NONE;
+}
+
+/* A station without a trailer and without an entry: its record only informs. */
+static __always_inline void note_single(__u64 mac, __u32 lan, __u64 now)
+{
+	struct frer_lre_single *single = bpf_map_lookup_elem(&lre_singles, &mac), new = {};
+
+	if (single) {
+		WRITE_ONCE(single->last_ns[lan & 1], now);
+		__sync_fetch_and_add(&single->untagged[lan & 1], 1);
+		return;
+	}
+	new.last_ns[lan & 1] = now;
+	new.untagged[lan & 1] = 1;
+	bpf_map_update_elem(&lre_singles, &mac, &new, BPF_NOEXIST);
+}
+
+/* Note a frame from a LAN; returns whether it is the first copy. */
+static __always_inline bool note(const struct frer_lre *e, struct frer_lre_counters *counters,
+				 const struct redundancy *r, __u32 lan, __u64 now)
+{
+	__u64 owner = FRER_LRE_SOURCE | r->source, alias, *newest;
+	__u32 *known = bpf_map_lookup_elem(&lre_nodes, &r->source), slot;
+	struct frer_lre_numbers *numbers;
+	struct frer_lre_record *record;
+	struct frer_lre_source *source;
+	bool is_alias;
+
+	if (!known && !r->has_trailer) {
+		note_single(r->source, lan, now);
+		return true;
+	}
+	slot = known ? *known : add_source(r->source);
+	source = bpf_map_lookup_elem(&lre_sources, &slot);
+	alias = source ? READ_ONCE(source->alias) : 0;
+	is_alias = alias && (alias & MAC_MASK) == r->source;
+	/* The entry may be that of another source by now. */
+	if (!source || (!is_alias && READ_ONCE(source->owner) != owner)) {
+		/* Twice rather than never. What has no trailer has no second copy. */
+		if (r->has_trailer)
+			lre_count(counters, without_entry);
+		return true;
+	}
+	if (unlikely(alias && is_alias != (alias >> FRER_LRE_LAN_SHIFT == lan))) {
+		WRITE_ONCE(source->contradicted, 1);
+		return true;
+	}
+	record = &source->lans[lan & 1];
+	WRITE_ONCE(record->last_ns, now);
+	if (!is_alias && !source->heard[lan & 1])
+		WRITE_ONCE(source->heard[lan & 1], 1);
+	if (!r->has_trailer) {
+		__sync_fetch_and_add(&record->untagged, 1);
+		return true;
+	}
+	if (serial_queues)
+		WRITE_ONCE(record->tagged, READ_ONCE(record->tagged) + 1);
+	else
+		__sync_fetch_and_add(&record->tagged, 1);
+	if (unlikely(r->lan != lan))
+		__sync_fetch_and_add(&record->wrong_lan, 1);
+	numbers = bpf_map_lookup_elem(&lre_numbers, &slot);
+	newest = &source->newest;
+	return !numbers || discard_accepts(newest, numbers->word, r->sequence, period_of(e, now));
+}
+
+/* Submit a supervision frame to the loader. If that does not read them, further ones are dropped. */
+static __noinline int submit(struct xdp_md *ctx, __u32 lan, __u64 now)
+{
+	struct frer_lre_supervision frame = {.at_ns = now, .lan = lan};
+	__u64 length = length_of(ctx);
+
+	if (length > sizeof(frame.octets))
+		length = sizeof(frame.octets);
+	frame.length = length;
+	if (length == 0 || bpf_xdp_load_bytes(ctx, 0, frame.octets, length))
+		return 0;
+	return bpf_map_push_elem(&lre_supervision, &frame, BPF_ANY);
+}
+
+static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers *h,
+					struct frer_lre *e, struct frer_lre_counters *counters,
+					__u32 lan)
+{
+	__u64 now = lre_now_ns(), interface = e->lan_mac[lan & 1];
+	struct redundancy r;
+	bool is_first;
+
+	read_redundancy(ctx, h, &r);
+	if (is_link_local(&r, h) || (r.destination == interface && interface != e->mac)) {
+		lre_count(counters, passed);
+		return XDP_PASS;
+	}
+	if (is_own(e, &r, now)) {
+		lre_count(counters, own);
+		if (r.has_trailer && r.lan != lan)
+			lre_count(counters, own_of_other_lan);
+		return XDP_DROP;
+	}
+	/* A station that moved here from behind the host port. */
+	if (READ_ONCE(e->has_proxies) && bpf_map_lookup_elem(&lre_proxies, &r.source))
+		bpf_map_delete_elem(&lre_proxies, &r.source);
+	if (r.has_trailer && r.lan != lan)
+		lre_count(counters, wrong_lan);
+	is_first = note(e, counters, &r, lan, now);
+	if ((r.destination & FIRST_FIVE) == SUPERVISION &&
+	    h->ethertype == bpf_htons(ETHERTYPE_PRP)) {
+		lre_count(counters, supervision);
+		submit(ctx, lan, now);
+		return XDP_DROP;
+	}
+	if (!r.has_trailer) {
+		lre_count(counters, untagged);
+		/* The interface's own stack receives them too; behind it, they are shared with the host. */
+		if (r.destination & GROUP_BIT)
+			return XDP_PASS;
+		return bpf_redirect_map(&egress_ports, lre_host_port, XDP_DROP);
+	}
+	if (!is_first) {
+		lre_count(counters, duplicates);
+		return XDP_DROP;
+	}
+	lre_count(counters, accepted);
+	if (bpf_xdp_adjust_tail(ctx, -(int)sizeof(struct trailer)))
+		return no_room(port);
+	return bpf_redirect_map(&egress_ports, lre_host_port, XDP_DROP);
+}
+
+static __always_inline int lre_frame(struct xdp_md *ctx, const struct headers *h)
+{
+	__u32 zero = 0, role = lre_role;
+	struct frer_lre_counters *counters = bpf_map_lookup_elem(&lre_counters, &role);
+	struct frer_lre *e = bpf_map_lookup_elem(&lre, &zero);
+
+	if (!e || !READ_ONCE(e->ports))
+		return unmatched(port);
+	if (!h) {
+		lre_count(counters, malformed);
+		return XDP_DROP;
+	}
+	if (role == FRER_LRE_HOST)
+		return lre_from_host(ctx, h, e, counters);
+	return lre_from_lan(ctx, h, e, counters, role == FRER_LRE_LAN_B);
+}
+
+/* Change the copy for LAN B. */
+static __always_inline int finish_lan_b(struct xdp_md *ctx)
+{
+	struct trailer *trailer = octets_at(ctx, length_of(ctx) - sizeof(*trailer), sizeof(*trailer));
+
+	if (!trailer)
+		return XDP_DROP;
+	trailer->lan_and_size |= bpf_htons(0x1000);
+	return XDP_PASS;
+}
+
+#endif
