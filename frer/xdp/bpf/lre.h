@@ -31,6 +31,11 @@
 const volatile __u8 lre_role;
 /* The number of the port towards the host. */
 const volatile __u8 lre_host_port;
+/*
+ * In generic mode the copies of a frame share one buffer, so that they cannot differ: the frame is
+ * passed with its trailer, and lans.bpf.c sends the copies.
+ */
+const volatile bool lre_passes_copies;
 
 struct trailer {
 	__be16 sequence;
@@ -188,6 +193,58 @@ static __always_inline void note_proxy(struct frer_lre *e, struct frer_lre_count
 	WRITE_ONCE(e->has_proxies, 1);
 }
 
+/* Octets moved at once. */
+#define CHUNK 64
+
+struct movement {
+	struct xdp_md *ctx;
+	__u64 length; /* of the frame */
+	__u64 by;     /* octets */
+	__u64 failed;
+};
+
+static long move_chunk(__u32 index, struct movement *m)
+{
+	__u64 at = (__u64)index * CHUNK, size = m->length - at;
+	__u8 chunk[CHUNK];
+
+	if (at >= m->length)
+		return 1;
+	if (size > CHUNK)
+		size = CHUNK;
+	/* The verifier does not know that it is not 0. */
+	asm volatile("" : "+r"(size));
+	if (size == 0 || size > CHUNK || bpf_xdp_load_bytes(m->ctx, at + m->by, chunk, size) ||
+	    bpf_xdp_store_bytes(m->ctx, at, chunk, size)) {
+		m->failed = true;
+		return 1;
+	}
+	return 0;
+}
+
+/* Move all octets of a frame to its start, and clear those after them. */
+static __noinline int move_to_start(struct xdp_md *ctx, __u32 length, __u32 by)
+{
+	struct movement m = {.ctx = ctx, .length = length, .by = by};
+	__u8 zeros[CHUNK] = {};
+
+	bpf_loop(LONGEST_LRE / CHUNK + 1, move_chunk, &m, 0);
+	return !m.failed && by > 0 && by <= CHUNK &&
+	       !bpf_xdp_store_bytes(ctx, length, zeros, by);
+}
+
+/*
+ * Append octets of 0. A buffer of the network stack is often without room behind the frame; before
+ * it, there is the headroom of XDP.
+ */
+static __always_inline bool append(struct xdp_md *ctx, __u32 length, __u32 more)
+{
+	/* The kernel clears the new octets. */
+	if (likely(!bpf_xdp_adjust_tail(ctx, more)))
+		return true;
+	return !bpf_xdp_adjust_head(ctx, -(int)more) && move_to_start(ctx, length, more);
+}
+
 /*
  * Number a frame of the host, and send it on both LANs. The trailer is that of LAN A; the program
  * of the device map changes the copy for LAN B.
@@ -221,8 +278,7 @@ static __always_inline int lre_from_host(struct xdp_md *ctx, const struct header
 		lre_count(counters, too_long);
 		return XDP_DROP;
 	}
-	/* The kernel fills the new octets with zeros. */
-	if (bpf_xdp_adjust_tail(ctx, least + sizeof(*trailer) - length))
+	if (!append(ctx, length, least + sizeof(*trailer) - length))
 		return no_room(port);
 	trailer = octets_at(ctx, least, sizeof(*trailer));
 	if (!trailer)
@@ -231,7 +287,7 @@ static __always_inline int lre_from_host(struct xdp_md *ctx, const struct header
 	trailer->lan_and_size = bpf_htons(0xa000 | size);
 	trailer->suffix = bpf_htons(ETHERTYPE_PRP);
 	lre_count(counters, numbered);
-	return bpf_redirect_map(&lre_lans, 0, BPF_F_BROADCAST);
+	return lre_passes_copies ? XDP_PASS : bpf_redirect_map(&lre_lans, 0, BPF_F_BROADCAST);
 }
 
 /* Whether a frame was sent by this node: onbeat_frer::prp::Lre::is_own. */

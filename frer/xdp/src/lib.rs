@@ -14,7 +14,7 @@ mod owner;
 mod pin;
 mod plane;
 mod programs;
-mod shield;
+mod lans;
 mod slots;
 mod steering;
 mod table;
@@ -25,5 +25,5 @@ pub use pin::{
     BPF_MOUNT, PinDirectory, PinOwner, check_path as check_pin_path, uses_mount_of_init,
 };
 pub use plane::{Options, Plane};
-pub use shield::Shield;
+pub use lans::Shield;
 pub use steering::Steering;

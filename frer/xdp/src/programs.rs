@@ -261,8 +261,18 @@ pub(crate) struct InstanceSpec {
     pub(crate) features: Features,
     pub(crate) serial_queues: bool,
     pub(crate) test_clock: bool,
-    /// The role of the port in the link redundancy entity (`LRE_*`), and the slot of its host port.
-    pub(crate) redundancy: Option<(u32, u8)>,
+    pub(crate) redundancy: Option<RedundancyRole>,
+}
+
+/// What a port does in the link redundancy entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RedundancyRole {
+    /// `LRE_*`.
+    pub(crate) role: u32,
+    /// Slot of the host port.
+    pub(crate) host: u8,
+    /// Copies on the LANs are sent by a program behind this one.
+    pub(crate) passes_copies: bool,
 }
 
 /// The programs of one port.
@@ -278,7 +288,7 @@ impl Instance {
     fn load_redundancy(
         maps: &mut Maps,
         spec: &InstanceSpec,
-        (role, host): (u32, u8),
+        role: RedundancyRole,
         index_mask: &[u8],
     ) -> Result<Self> {
         use lre_skeleton::types::rodata;
@@ -294,8 +304,9 @@ impl Instance {
                 (offset_of!(rodata, l2_shape), &features.shape().to_ne_bytes()),
                 (offset_of!(rodata, port_line), &features.line().to_ne_bytes()),
                 (offset_of!(rodata, tick_ns), &tick_ns().to_ne_bytes()),
-                (offset_of!(rodata, lre_role), &[role as u8]),
-                (offset_of!(rodata, lre_host_port), &[host]),
+                (offset_of!(rodata, lre_role), &[role.role as u8]),
+                (offset_of!(rodata, lre_host_port), &[role.host]),
+                (offset_of!(rodata, lre_passes_copies), &[role.passes_copies.into()]),
             ]);
             if !spec.test_clock {
                 [EGRESS_TEST, LAN_B[1]].iter().for_each(|name| object.skip(name));

@@ -130,7 +130,7 @@ fn supported(value: &Value<'_>, protocol: Protocol, backend: Backend) -> Option<
     }
     value.fault(
         format!("the back end {:?} does not support protocol = \"prp\"", backend.to_string()),
-        "use \"packet\", or leave it out",
+        "use \"packet\" or \"xdp\", or leave it out",
     );
     None
 }

@@ -36,7 +36,7 @@ impl Protocol {
 
     /// Whether a data plane supports the protocol.
     pub(super) fn supports(self, backend: Backend) -> bool {
-        self == Self::Frer || backend == Backend::Packet
+        self == Self::Frer || matches!(backend, Backend::Packet | Backend::Xdp)
     }
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Protocol {
 
 /// A data plane that does not support the protocol of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the back end \"{backend}\" does not support protocol = \"prp\"; use \"packet\"")]
+#[error("the back end \"{backend}\" does not support protocol = \"prp\"; use \"packet\" or \"xdp\"")]
 pub struct UnsupportedBackend {
     /// The data plane.
     pub backend: Backend,

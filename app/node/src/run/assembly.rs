@@ -115,7 +115,7 @@ impl Node {
         }
         check(&devices, &config)?;
         let plane = open(&config, pins)?;
-        let layout = Layout::new(&config.node, &config.ports, &config.streams);
+        let layout = Layout::new(&config.node, &config.ports, config.prp.as_ref(), &config.streams);
         let mut events = Events::new(config.node.events.keep);
         events.record(&EventSubject::default(), EventDetail::Started);
         let (streams, prp) = (config.streams.clone(), config.prp.clone());
@@ -290,7 +290,7 @@ impl Node {
             self.devices.prepare(&new.ports[index], &mut self.journal)?;
         }
         check(&self.devices, &new)?;
-        let layout = Layout::new(&new.node, &new.ports, &new.streams);
+        let layout = Layout::new(&new.node, &new.ports, new.prp.as_ref(), &new.streams);
         self.find_peers(&layout.ports, Instant::now());
         for &index in &fresh {
             self.attach(&layout, index, false, true)?;
@@ -437,8 +437,9 @@ fn open(config: &Config, pins: Option<PinDirectory>) -> Result<Box<dyn DataPlane
     let &NodeConfig { backend, max_streams, poll, .. } = &config.node;
     if backend == Backend::Xdp {
         let directory = pins.map(Arc::new);
+        let max_nodes = config.prp.as_ref().map_or(0, |prp| prp.max_nodes);
         let options =
-            PlaneOptions { directory, max_streams, test_clock: false, count_output: true };
+            PlaneOptions { directory, max_streams, max_nodes, test_clock: false, count_output: true };
         return Ok(Box::new(Plane::open(&options)?));
     }
     // A data plane of an earlier daemon would forward each frame again.

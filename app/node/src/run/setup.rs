@@ -41,7 +41,7 @@ impl Setup {
     }
 
     pub(super) fn layout(&self) -> Layout {
-        Layout::new(&self.node, &self.ports, self.streams.iter())
+        Layout::new(&self.node, &self.ports, self.prp.as_ref(), self.streams.iter())
     }
 }
 
@@ -78,9 +78,16 @@ impl Layout {
     pub(super) fn new<'a>(
         node: &NodeConfig,
         ports: &[PortConfig],
+        prp: Option<&PrpConfig>,
         streams: impl IntoIterator<Item = &'a Stream> + Clone,
     ) -> Self {
-        let egress = connections(ports.len(), streams.clone());
+        let mut egress = connections(ports.len(), streams.clone());
+        if let Some(PrpConfig { a, b, host, .. }) = prp {
+            let [a, b, host] = [a, b, host].map(|port| usize::from(port.0));
+            egress[host] |= 1 << a | 1 << b;
+            egress[a] |= 1 << host;
+            egress[b] |= 1 << host;
+        }
         let unlike = streams.into_iter().filter(|stream| stream.unlike_replica().is_some());
         let unlike = unlike.flat_map(|stream| &stream.members);
         let unlike = unlike.fold(0, |set, member| set | 1 << member.port.0);

@@ -23,7 +23,7 @@ impl Plane {
     pub fn attach(&mut self, spec: &PortSpec, replace: bool) -> Result<()> {
         let slot = self.port_slot(&spec.name)?;
         let features = self.features_at(slot);
-        let programs = self.load(slot, features, spec.serial_queues)?;
+        let programs = self.load(slot, features, spec)?;
         let link = self.attach_link(spec, slot, &programs, replace)?;
         self.register(spec, slot, programs, features, Some(link))
     }
@@ -35,7 +35,7 @@ impl Plane {
     pub fn attach_for_test(&mut self, spec: &PortSpec) -> Result<()> {
         let slot = self.port_slot(&spec.name)?;
         let features = self.features_at(slot);
-        let programs = self.load(slot, features, spec.serial_queues)?;
+        let programs = self.load(slot, features, spec)?;
         self.register(spec, slot, programs, features, None)
     }
 
@@ -64,7 +64,7 @@ impl Plane {
             up: true,
             programs,
             features,
-            redundancy: self.lre.role(slot),
+            redundancy: self.lre.role(slot, mode),
             link,
         };
         self.ports.insert(spec.name.clone(), port);

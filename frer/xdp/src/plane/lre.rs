@@ -18,6 +18,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use nix::time::{ClockId, clock_gettime};
 use onbeat_bpf::{MappedArray, PlainData};
+use onbeat_frer::dataplane::Mode;
 use onbeat_frer::prp::{
     HostCounters, Lan, LanCounters, LanRecord, Nodes, Parameters, ProxyReading, Reading, Supervisor,
 };
@@ -30,8 +31,8 @@ use super::Plane;
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::error::{Context, Error, Result};
-use crate::programs::Maps;
-use crate::shield::Share;
+use crate::programs::{Maps, RedundancyRole};
+use crate::lans::{LanPrograms, LanSpec};
 use crate::table::Table;
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -80,11 +81,12 @@ pub(super) struct RedundancyEntity {
 }
 
 impl RedundancyEntity {
-    /// Returns the role of a port, and the slot of the host port.
-    pub(super) fn role(&self, slot: u8) -> Option<(u32, u8)> {
+    /// Returns the role of a port in this mode.
+    pub(super) fn role(&self, slot: u8, mode: Mode) -> Option<RedundancyRole> {
         let slots = self.slots?;
-        let place = slots.iter().position(|of| *of == slot)?;
-        Some((ROLES[place], slots[2]))
+        let role = ROLES[slots.iter().position(|of| *of == slot)?];
+        let passes_copies = role == c::LRE_HOST && mode == Mode::Generic;
+        Some(RedundancyRole { role, host: slots[2], passes_copies })
     }
 
     fn state(&self) -> Option<MutexGuard<'_, State>> {
@@ -107,7 +109,8 @@ struct State {
     foreign: [u64; 2],
     /// For supervision frames.
     socket: OwnedFd,
-    share: Option<Share>,
+    /// For frames of the interfaces' network stacks.
+    lan_programs: Option<LanPrograms>,
 }
 
 #[derive(Debug)]
@@ -257,7 +260,7 @@ impl State {
             invalid: [0; 2],
             foreign: [0; 2],
             socket,
-            share: None,
+            lan_programs: None,
         })
     }
 
@@ -328,14 +331,14 @@ impl State {
         Ok(())
     }
 
-    /// Shares frames that belong to the host and to the stack of a LAN's interface.
-    fn share_with(&mut self, host: u32, lans: &[u32]) {
-        if self.share.as_ref().is_none_or(|share| share.host() != host) {
-            self.share = Share::open(host).map_err(|error| tracing::warn!("{error}")).ok();
+    /// Attaches the programs between the network stacks of interfaces and the entity.
+    fn attach_to_stacks(&mut self, spec: LanSpec) {
+        if self.lan_programs.as_ref().is_some_and(|programs| programs.spec() == spec) {
+            return;
         }
-        if let Some(share) = &mut self.share {
-            share.set_interfaces(lans).unwrap_or_else(|error| tracing::warn!("{error}"));
-        }
+        self.lan_programs = None;
+        let programs = LanPrograms::open(spec);
+        self.lan_programs = programs.map_err(|error| tracing::error!("{error}")).ok();
     }
 
     fn free_retired(&mut self, grace: &GracePeriods) -> Result<()> {
@@ -668,8 +671,9 @@ impl Plane {
             }
         }
         let (Some(host), false) = (host, self.test_clock) else { return Ok(()) };
-        let lans: Vec<u32> = [a, b].into_iter().flatten().map(|port| port.ifindex).collect();
-        state.share_with(host.ifindex, &lans);
+        let lans = [a, b].map(|port| port.map(|port| port.ifindex));
+        let sends_copies = host.redundancy.is_some_and(|role| role.passes_copies);
+        state.attach_to_stacks(LanSpec { host: host.ifindex, lans, sends_copies });
         Ok(())
     }
 

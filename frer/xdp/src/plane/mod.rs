@@ -42,7 +42,7 @@ use crate::error::Result;
 use crate::features::Features;
 use crate::output::OutputCounters;
 use crate::pin::PinDirectory;
-use crate::programs::{self, Control, Instance, Maps, ProgramPurpose, Room};
+use crate::programs::{self, Control, Instance, Maps, ProgramPurpose, RedundancyRole, Room};
 use crate::slots::Slots;
 use crate::table::Table;
 use claims::Claims;
@@ -88,8 +88,8 @@ struct Port {
     programs: Instance,
     /// What the programs were loaded for.
     features: Features,
-    /// The role in the link redundancy entity that they were loaded for, and the slot of its host port.
-    redundancy: Option<(u32, u8)>,
+    /// As for `features`.
+    redundancy: Option<RedundancyRole>,
     /// Keeps the programs on the interface if no pin does; `None` in tests, which only test-run them.
     link: Option<Link>,
 }

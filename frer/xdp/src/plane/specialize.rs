@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::BitOr;
 use std::os::fd::AsFd;
 
+use onbeat_frer::dataplane::PortSpec;
+
 use super::entries::{Entry, MemberActions};
 use super::{Plane, Port, index, splits};
 use crate::abi::constants as c;
@@ -29,9 +31,10 @@ impl Plane {
         &mut self,
         slot: u8,
         features: Features,
-        serial_queues: bool,
+        PortSpec { serial_queues, mode, .. }: &PortSpec,
     ) -> Result<Instance> {
-        let (test_clock, redundancy) = (self.test_clock, self.lre.role(slot));
+        let serial_queues = *serial_queues;
+        let (test_clock, redundancy) = (self.test_clock, self.lre.role(slot, *mode));
         let spec = InstanceSpec { port: slot, features, serial_queues, test_clock, redundancy };
         Instance::load(&mut self.maps, &spec)
     }
@@ -146,7 +149,7 @@ impl Plane {
         }
         for (name, port) in &mut self.ports {
             let new = features(port.slot, port.features);
-            let redundancy = self.lre.role(port.slot);
+            let redundancy = self.lre.role(port.slot, port.mode);
             if new == port.features && redundancy == port.redundancy {
                 continue;
             }

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The network stack of an interface that is a LAN of a PRP node receives no multicast frame with a
- * trailer: the node delivers it to the host, once. Packet sockets receive copies before this
- * program. Otherwise the stack would answer ARP requests for the host's address by the address of
- * the interface, and receivers of broadcasts would receive each one up to three times.
+ * Frames of a PRP node and the network stacks of its interfaces, at their tc ingress.
+ *
+ * prp_shield	A LAN, with packet sockets: its stack receives no multicast frame with a trailer.
+ *		The node delivers it to the host, once; sockets receive copies before this program.
+ *		Otherwise the stack would answer ARP requests for the host by the address of the
+ *		interface, and receivers of broadcasts would receive each one up to three times.
+ * prp_share	A LAN, with XDP: multicast frames without a trailer are those of nodes without
+ *		redundancy, for the host and for the interface's own stack.
+ * prp_copies	The port towards the host, with XDP in generic mode: sends the copies of a frame.
  *
  * Unicast frames are left alone: those to other addresses end in the stack by themselves.
  */
 #include <stdbool.h>
+#include <stddef.h>
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
@@ -31,8 +37,9 @@ static __always_inline __u32 lsdu_offset(__be16 protocol)
 	return ETH_HLEN;
 }
 
-/* The port towards the host, of prp_share. */
-const volatile __u32 host_ifindex;
+const volatile __u32 host_ifindex; /* of prp_share */
+const volatile __u32 lan_a_ifindex; /* of prp_copies; 0: missing */
+const volatile __u32 lan_b_ifindex;
 
 /* Whether a frame is multicast, and of no protocol of one link: none of those has a trailer. */
 static __always_inline bool is_shared(const struct ethhdr *eth)
@@ -67,10 +74,6 @@ int prp_shield(struct __sk_buff *skb)
 	return has_trailer(skb, &eth) ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }
 
-/*
- * Where XDP programs have taken the frames with a trailer: multicast frames without one are those
- * of nodes without redundancy, for the host and for the interface's own stack.
- */
 SEC("tcx/ingress")
 int prp_share(struct __sk_buff *skb)
 {
@@ -80,6 +83,22 @@ int prp_share(struct __sk_buff *skb)
 	    !has_trailer(skb, &eth))
 		bpf_clone_redirect(skb, host_ifindex, 0);
 	return TC_ACT_UNSPEC;
+}
+
+/* Each frame here was numbered by lre_ingress. The copies differ by the lowest bit of the LAN id. */
+SEC("tcx/ingress")
+int prp_copies(struct __sk_buff *skb)
+{
+	__u32 at = skb->len - sizeof(struct trailer) + offsetof(struct trailer, lan_and_size);
+	__u8 octet;
+
+	bpf_clone_redirect(skb, lan_a_ifindex, 0);
+	if (bpf_skb_load_bytes(skb, at, &octet, sizeof(octet)))
+		return TC_ACT_SHOT;
+	octet |= 0x10;
+	if (bpf_skb_store_bytes(skb, at, &octet, sizeof(octet), 0))
+		return TC_ACT_SHOT;
+	return bpf_redirect(lan_b_ifindex, 0);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";
