@@ -3,7 +3,7 @@
 use onbeat_report::{Cell, Check, Counters, Measurement};
 
 use super::chain::ChainDrops;
-use super::frer_chain::FrerNodeCounters;
+use super::frer_chain::{FrerNodeCounters, Protection};
 
 /// Unit of throughput.
 pub(super) const RATE: &str = "frames/s";
@@ -12,7 +12,7 @@ pub(super) const RATE: &str = "frames/s";
 #[derive(Debug)]
 pub(super) struct FrameAccount {
     pub(super) paths: usize,
-    pub(super) streams: u32,
+    pub(super) protection: Protection,
     pub(super) sent: u64,
     pub(super) received: u64,
     pub(super) dropped: ChainDrops,

@@ -1,8 +1,12 @@
 //! The chain with FRER on nodes A and B.
 
 use std::io;
+use std::time::Duration;
 
 use onbeat_frer::counters::Counters;
+use onbeat_frer::prp::{
+    ENTRY_FORGET_MS, LIFE_CHECK_MS, LanCounters, LanPort, MAX_NODES, NODE_FORGET_MS, Parameters,
+};
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
@@ -10,6 +14,8 @@ use onbeat_frer::spec::{
 };
 use onbeat_frer_xdp::{Options, Plane};
 use onbeat_netdev::Handle;
+use onbeat_realtime::interrupt;
+use onbeat_wire::MacAddress;
 
 use super::chain::{Chain, Interface, Stations};
 use super::{Functions, frames};
@@ -20,6 +26,11 @@ pub(super) const HISTORY_LENGTH: u16 = 64;
 pub(super) const LONG_HISTORY_LENGTH: u16 = 1024;
 const RESET_TIMEOUT_MS: u32 = 1000;
 
+/// The host of B.
+const LISTENER: MacAddress = MacAddress([0x02, 0x0b, 0xff, 0, 0, 2]);
+/// Maximum time of an entity's silence.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// Ports of each node: the host port, then the paths.
 const HOST: PortId = PortId(0);
 
@@ -27,14 +38,32 @@ fn path_port(path: usize) -> PortId {
     PortId(1 + path as u8)
 }
 
-/// A chain with FRER.
+/// What protects the frames of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protection {
+    /// FRER, with this number of streams configured.
+    Streams(u32),
+    /// A link redundancy entity of PRP, on two paths.
+    Prp,
+}
+
+impl Protection {
+    /// Number of streams of the source.
+    pub(super) fn streams(self) -> u32 {
+        match self {
+            Self::Streams(streams) => streams,
+            Self::Prp => 1,
+        }
+    }
+}
+
+/// A chain with FRER or PRP.
 #[derive(Debug)]
 pub(super) struct ProtectedChain {
     pub(super) chain: Chain,
     /// Paths in use, 1 or 2.
     pub(super) paths: usize,
-    /// Number of streams configured.
-    pub(super) streams: u32,
+    pub(super) protection: Protection,
     pub(super) a: Plane,
     pub(super) b: Plane,
 }
@@ -66,9 +95,37 @@ impl ProtectedChain {
     ) -> Result<Self> {
         let [generate, recover] = configuration(paths, streams, HISTORY_LENGTH, functions);
         let [a_ports, b_ports] = chain.ports(paths);
-        let a = node("A", &stations.a, &a_ports, &generate)?;
-        let b = node("B", &stations.b, &b_ports, &recover)?;
-        Ok(Self { chain, paths, streams, a, b })
+        let apply = |streams: Vec<Stream>| {
+            move |plane: &mut Plane, names: &[String]| plane.apply(names, &streams).map(drop)
+        };
+        let a = node("A", &stations.a, &a_ports, streams, apply(generate))?;
+        let b = node("B", &stations.b, &b_ports, streams, apply(recover))?;
+        Ok(Self { chain, paths, protection: Protection::Streams(streams), a, b })
+    }
+
+    /// With link redundancy entities: the talker is the host of A.
+    pub(super) fn with_prp(stations: &Stations, chain: Chain) -> Result<Self> {
+        let [a_ports, b_ports] = chain.ports(2);
+        let set = |mac: MacAddress| {
+            let lan = |path| LanPort { port: path_port(path), mac };
+            let parameters = Parameters {
+                a: lan(0),
+                b: lan(1),
+                host: HOST,
+                mac,
+                is_segment: false,
+                entry_forget_ms: ENTRY_FORGET_MS,
+                node_forget_ms: NODE_FORGET_MS,
+                max_nodes: MAX_NODES,
+            };
+            move |plane: &mut Plane, names: &[String]| plane.set_lre(names, Some(&parameters))
+        };
+        let a = node("A", &stations.a, &a_ports, 1, set(frames::SOURCE))?;
+        let b = node("B", &stations.b, &b_ports, 1, set(LISTENER))?;
+        // After a start, an entity is silent.
+        let is_silent = || a.supervise().is_ok_and(|ms| ms.is_some_and(|ms| ms < LIFE_CHECK_MS));
+        interrupt::wait_until(SILENCE, || !is_silent())?;
+        Ok(Self { chain, paths: 2, protection: Protection::Prp, a, b })
     }
 
     /// The counters of B's sequence recovery of a stream.
@@ -82,9 +139,28 @@ impl ProtectedChain {
 
     /// The current counters of the nodes.
     pub(super) fn counted(&self) -> Result<FrerNodeCounters> {
-        FrerNodeCounters::sum(self.streams, |node, stream| {
+        let Protection::Streams(streams) = self.protection else { return self.counted_prp() };
+        FrerNodeCounters::sum(streams, |node, stream| {
             let plane = if node == 0 { &self.a } else { &self.b };
             plane.read_stream(stream).map_err(failed(format!("read stream {stream:?}")))
+        })
+    }
+
+    fn counted_prp(&self) -> Result<FrerNodeCounters> {
+        let read = |plane: &Plane| {
+            let reading = plane.read_lre().map_err(failed("read the PRP node".into()))?;
+            reading.ok_or_else(|| Error::Invalid("a node of the bench has no entity".into()))
+        };
+        let (a, b) = (read(&self.a)?, read(&self.b)?);
+        let sum = |count: fn(&LanCounters) -> u64| b.lans.iter().map(count).sum::<u64>();
+        let passed = sum(|lan| lan.accepted);
+        Ok(FrerNodeCounters {
+            a_input: a.host.received,
+            a_output: a.host.numbered,
+            b_input: sum(|lan| lan.accepted + lan.duplicates),
+            passed,
+            discarded: sum(|lan| lan.duplicates),
+            b_output: passed,
         })
     }
 }
@@ -175,14 +251,21 @@ fn failed(operation: String) -> impl FnOnce(onbeat_frer_xdp::Error) -> Error {
     |error| Error::io(operation, io::Error::other(error))
 }
 
-/// Starts a data plane with these ports, numbered in order.
-fn node(name: &str, handle: &Handle, ports: &[&Interface], streams: &[Stream]) -> Result<Plane> {
+/// Starts a data plane with these ports, numbered in order, and configures it.
+fn node(
+    name: &str,
+    handle: &Handle,
+    ports: &[&Interface],
+    streams: u32,
+    configure: impl FnOnce(&mut Plane, &[String]) -> onbeat_frer_xdp::Result<()> + Send,
+) -> Result<Plane> {
     let start = || {
         // The programs that count output run for all frames of the machine, those of the limit as well.
         let options = Options {
             directory: None,
-            max_streams: streams.len() as u32,
-            max_nodes: 0, test_clock: false,
+            max_streams: streams,
+            max_nodes: MAX_NODES,
+            test_clock: false,
             count_output: false,
         };
         let mut plane = Plane::open(&options)?;
@@ -190,9 +273,9 @@ fn node(name: &str, handle: &Handle, ports: &[&Interface], streams: &[Stream]) -
             plane.attach(&interface.port(), false)?;
         }
         let names: Vec<String> = ports.iter().map(|interface| interface.name.clone()).collect();
-        plane.apply(&names, streams)?;
+        configure(&mut plane, &names)?;
         Ok(plane)
     };
     // Interfaces are identified by their index in the thread's namespace.
-    handle.namespace().run(start)?.map_err(failed(format!("start FRER on node {name}")))
+    handle.namespace().run(start)?.map_err(failed(format!("start node {name}")))
 }

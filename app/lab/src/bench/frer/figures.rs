@@ -5,6 +5,7 @@ use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio, Topology
 
 use super::super::account::{FrameAccount, RATE, accounts, conservation_checks, times};
 use super::super::cpu::Cpus;
+use super::super::frer_chain::Protection;
 use super::super::redirect::Redirect;
 use super::super::{Options, Source};
 use super::parallel::{ParallelCase, ParallelResults};
@@ -28,8 +29,8 @@ pub(in crate::bench) fn fill(
     let name = format!("run time of programs, measured separately, {}", source.name());
     outcome.figure(name, programs(costs));
     let redirected = std::iter::once(("redirect".to_owned(), &found.redirected));
-    let protected =
-        found.protected.iter().map(|account| (title(account.paths, account.streams), account));
+    let name = |account: &FrameAccount| title(account.paths, account.protection);
+    let protected = found.protected.iter().map(|account| (name(account), account));
     outcome.figure("frames of the throughput runs", accounts(redirected.chain(protected)));
     for (load, redirect, frer) in [
         ("idle", "redirect, idle", "FRER, idle"),
@@ -61,23 +62,26 @@ fn throughput(outcome: &mut Outcome, alone: &SourceRates, cases: &[&FrerCase]) {
             outcome.figure(case.title(), Ratio::of_runs(RATE, &case.pairs, limit));
         }
     }
-    for case in cases.iter().filter(|case| case.paths == 2) {
-        let one_path = partner(cases, 1, case.streams);
+    let of_streams = |case: &&&FrerCase| matches!(case.protection, Protection::Streams(_));
+    for case in cases.iter().filter(of_streams).filter(|case| case.paths == 2) {
+        let streams = case.protection.streams();
+        let one_path = partner(cases, 1, streams);
         let pairs: Vec<_> = rates(case).zip(one_path.pairs.iter().map(|pair| pair.1)).collect();
-        let streams = streams_of(case.streams);
+        let streams = streams_of(streams);
         outcome.figure(
             format!("FRER with two paths relative to one redirect, {streams}, {source}"),
             Ratio::of_runs(RATE, &pairs, "plain XDP redirect, one path"),
         );
     }
-    let fewest = cases.iter().map(|case| case.streams).min().unwrap_or(1);
-    for case in cases.iter().filter(|case| case.streams > fewest) {
+    let streams = |case: &&FrerCase| case.protection.streams();
+    let fewest = cases.iter().filter(of_streams).map(streams).min().unwrap_or(1);
+    for case in cases.iter().filter(of_streams).filter(|case| streams(case) > fewest) {
         let few = partner(cases, case.paths, fewest);
         let pairs: Vec<_> = rates(case).zip(rates(few)).collect();
-        let (many, paths) = (streams_of(case.streams), limit(case.paths).name());
+        let (many, paths) = (streams_of(streams(case)), limit(case.paths).name());
         outcome.figure(
             format!("{many} relative to {}, {paths}, {source}", streams_of(fewest)),
-            Ratio::of_runs(RATE, &pairs, title(case.paths, fewest)),
+            Ratio::of_runs(RATE, &pairs, title(case.paths, Protection::Streams(fewest))),
         );
     }
     for case in cases {
@@ -140,7 +144,8 @@ fn rates(case: &FrerCase) -> impl Iterator<Item = f64> {
 }
 
 fn partner<'a>(cases: &[&'a FrerCase], paths: usize, streams: u32) -> &'a FrerCase {
-    let same = |case: &&&FrerCase| case.paths == paths && case.streams == streams;
+    let protection = Protection::Streams(streams);
+    let same = |case: &&&FrerCase| case.paths == paths && case.protection == protection;
     cases.iter().find(same).expect("each number of streams runs with one path and with two")
 }
 
@@ -192,10 +197,13 @@ fn times_of(alone: &SourceRates, cases: &[&FrerCase]) -> Counters {
     let mut rows = vec![("source only".to_owned(), alone.rates.clone())];
     for paths in [1, 2] {
         for case in cases.iter().filter(|case| case.paths == paths) {
-            let streams = streams_of(case.streams);
+            let of = match case.protection {
+                Protection::Streams(streams) => streams_of(streams),
+                Protection::Prp => "PRP".into(),
+            };
             let limits: Vec<f64> = case.pairs.iter().map(|pair| pair.1).collect();
-            rows.push((format!("{}, {streams}", limit(paths).title()), limits));
-            rows.push((title(paths, case.streams), rates(case).collect()));
+            rows.push((format!("{}, {of}", limit(paths).title()), limits));
+            rows.push((title(paths, case.protection), rates(case).collect()));
         }
     }
     let specialized = alone.specialized.iter().map(|pair| pair.0).collect();

@@ -15,7 +15,7 @@ use super::account::FrameAccount;
 use super::chain::{Chain, Stations};
 use super::cpu::Cpus;
 use super::delay::{self, ProbeCounts};
-use super::frer_chain::{FrerNodeCounters, ProtectedChain};
+use super::frer_chain::{FrerNodeCounters, ProtectedChain, Protection};
 use super::programs::Programs;
 use super::redirect::{Redirect, RedirectChain};
 use super::throughput::ThroughputBed;
@@ -23,20 +23,20 @@ use super::{Options, Source};
 use crate::rounds::{Variant, pair};
 use crate::{Error, Result};
 
-/// Frames per second of FRER with this number of paths and streams and frames of this source, and of
+/// Frames per second of FRER or PRP with this number of paths and frames of this source, and of
 /// its limit measured directly before or after, per round.
 #[derive(Debug)]
 struct FrerCase {
     source: Source,
     paths: usize,
-    streams: u32,
+    protection: Protection,
     /// Pairs of FRER and limit.
     pairs: Vec<(f64, f64)>,
 }
 
 impl FrerCase {
     fn title(&self) -> String {
-        format!("{}, {}", title(self.paths, self.streams), self.source.name())
+        format!("{}, {}", title(self.paths, self.protection), self.source.name())
     }
 }
 
@@ -87,7 +87,9 @@ pub(super) fn measure(
     for &streams in &options.streams {
         for paths in [1, 2] {
             interrupt::check()?;
-            progress.update(|| format!("starting FRER: {}", title(paths, streams)));
+            progress.update(|| {
+                format!("starting FRER: {}", title(paths, Protection::Streams(streams)))
+            });
             let chain = Chain::build(&stations, 1 + protected.len(), true)?;
             protected.push(ProtectedChain::start(
                 &stations,
@@ -98,6 +100,8 @@ pub(super) fn measure(
             )?);
         }
     }
+    let chain = Chain::build(&stations, 1 + protected.len(), true)?;
+    protected.push(ProtectedChain::with_prp(&stations, chain)?);
     let chains = protected.iter().map(|protected| &protected.chain).chain([&redirects.chain]);
     let sinks: Vec<Link> = chains
         .map(|chain| programs.attach("sink", &stations.listener, &chain.listener))
@@ -115,14 +119,15 @@ pub(super) fn measure(
     let strictest =
         if options.sources.contains(&Source::Kernel) { Source::Kernel } else { Source::Socket };
     let costs = (strictest, costs(&mut bed, &mut redirects, &mut protected, strictest)?);
-    let account = |chain: &Chain, paths, streams, counted| {
+    let account = |chain: &Chain, paths, protection, counted| {
         let (sent, received, dropped) = (chain.sent, chain.received, chain.dropped(&stations)?);
-        Ok(FrameAccount { paths, streams, sent, received, dropped, counted })
+        Ok(FrameAccount { paths, protection, sent, received, dropped, counted })
     };
-    let redirected = account(&redirects.chain, 0, 0, FrerNodeCounters::default())?;
+    let redirected =
+        account(&redirects.chain, 0, Protection::Streams(0), FrerNodeCounters::default())?;
     let accounts = protected
         .iter()
-        .map(|frer| account(&frer.chain, frer.paths, frer.streams, frer.counted()?))
+        .map(|frer| account(&frer.chain, frer.paths, frer.protection, frer.counted()?))
         .collect::<Result<_>>()?;
 
     // Without the program on its interface, the listener's kernel receives the frames.
@@ -158,8 +163,8 @@ fn throughput(
         |&source: &Source| SourceRates { source, rates: Vec::new(), specialized: Vec::new() };
     let mut sources: Vec<SourceRates> = options.sources.iter().map(alone).collect();
     let case = |source, chain: &ProtectedChain| {
-        let (paths, streams) = (chain.paths, chain.streams);
-        FrerCase { source, paths, streams, pairs: Vec::new() }
+        let (paths, protection) = (chain.paths, chain.protection);
+        FrerCase { source, paths, protection, pairs: Vec::new() }
     };
     // Grouped by source, each group in the order of `protected`.
     let mut cases: Vec<FrerCase> = options
@@ -187,15 +192,14 @@ fn throughput(
                 bed.measure(&mut redirects.chain, 1, source)
             })?);
             for (case, frer) in cases.iter_mut().zip(protected.iter_mut()) {
-                let (paths, streams) = (case.paths, case.streams);
-                measuring(&title(paths, streams), source);
-                redirects.set(limit(paths), bed.programs)?;
+                measuring(&title(case.paths, case.protection), source);
+                redirects.set(limit(case.paths), bed.programs)?;
                 case.pairs.push(pair(round, |variant| {
                     let chain = match variant {
                         Variant::Subject => &mut frer.chain,
                         Variant::Reference => &mut redirects.chain,
                     };
-                    bed.measure(chain, streams, source)
+                    bed.measure(chain, case.protection.streams(), source)
                 })?);
             }
         }
@@ -240,9 +244,9 @@ fn costs(
     for frer in protected {
         let read = |frer: &ProtectedChain| {
             let ports = [
-                ("FRER on A", &frer.a, &frer.chain.a),
-                ("FRER on B, path 1", &frer.b, &frer.chain.b_paths[0]),
-                ("FRER on B, path 2", &frer.b, &frer.chain.b_paths[1]),
+                ("on A", &frer.a, &frer.chain.a),
+                ("on B, path 1", &frer.b, &frer.chain.b_paths[0]),
+                ("on B, path 2", &frer.b, &frer.chain.b_paths[1]),
             ];
             let runs = ports.into_iter().filter_map(|(program, plane, interface)| {
                 let (ingress, _) = plane.programs(&interface.name)?;
@@ -251,9 +255,9 @@ fn costs(
             runs.collect::<Result<Vec<_>>>()
         };
         let before = read(frer)?;
-        bed.measure(&mut frer.chain, frer.streams, source)?;
+        bed.measure(&mut frer.chain, frer.protection.streams(), source)?;
         for ((program, after), (_, before)) in read(frer)?.into_iter().zip(before) {
-            let chain = title(frer.paths, frer.streams);
+            let chain = title(frer.paths, frer.protection);
             costs.push(ProgramCost { chain, program, runs: after.since(before) });
         }
     }
@@ -261,8 +265,12 @@ fn costs(
     Ok(costs)
 }
 
-fn title(paths: usize, streams: u32) -> String {
-    format!("FRER, {}, {}", limit(paths).name(), streams_of(streams))
+fn title(paths: usize, protection: Protection) -> String {
+    let paths = limit(paths).name();
+    match protection {
+        Protection::Streams(streams) => format!("FRER, {paths}, {}", streams_of(streams)),
+        Protection::Prp => format!("PRP, {paths}"),
+    }
 }
 
 fn streams_of(streams: u32) -> String {

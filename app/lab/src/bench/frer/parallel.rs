@@ -16,7 +16,7 @@ use super::super::Options;
 use super::super::account::FrameAccount;
 use super::super::chain::{Chain, Stations};
 use super::super::cpu::Cpus;
-use super::super::frer_chain::{FrerNodeCounters, ProtectedChain};
+use super::super::frer_chain::{FrerNodeCounters, ProtectedChain, Protection};
 use super::super::programs::{FrameProgram, Programs};
 use super::super::redirect::{Redirect, RedirectChain};
 use super::super::throughput::BOUND;
@@ -174,16 +174,16 @@ pub(in crate::bench) fn measure(
             })?);
         }
     }
-    let account = |chain: &Chain, streams, counted| {
+    let account = |chain: &Chain, protection, counted| {
         let (sent, received, dropped) = (chain.sent, chain.received, chain.dropped(&stations)?);
-        Ok::<_, Error>(FrameAccount { paths: PATHS, streams, sent, received, dropped, counted })
+        Ok::<_, Error>(FrameAccount { paths: PATHS, protection, sent, received, dropped, counted })
     };
     Ok(ParallelResults {
         cpus: [cpus.measured, other.measured],
         cases,
         disorder: disorder(&frer)?,
-        redirected: account(&redirects.chain, 0, FrerNodeCounters::default())?,
-        protected: account(&frer.chain, STREAMS, frer.counted()?)?,
+        redirected: account(&redirects.chain, Protection::Streams(0), FrerNodeCounters::default())?,
+        protected: account(&frer.chain, frer.protection, frer.counted()?)?,
     })
 }
 

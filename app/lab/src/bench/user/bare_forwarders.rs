@@ -14,7 +14,7 @@ use onbeat_netdev::Handle;
 use onbeat_node::config::Backend;
 
 use super::super::chain::{Chain, ChainDrops, Interface, Stations};
-use super::super::frer_chain::FrerNodeCounters;
+use super::super::frer_chain::{FrerNodeCounters, Protection};
 use super::super::programs::Programs;
 use super::{ChainNodes, NodePlacement};
 use crate::bench::account::FrameAccount;
@@ -87,7 +87,14 @@ impl ChainNodes for BareForwarders {
     fn account(&self, dropped: ChainDrops) -> Result<FrameAccount> {
         let Chain { sent, received, .. } = self.chain;
         let (paths, counted) = (self.paths, FrerNodeCounters::default());
-        Ok(FrameAccount { paths, streams: 0, sent, received, dropped, counted })
+        Ok(FrameAccount {
+            paths,
+            protection: Protection::Streams(0),
+            sent,
+            received,
+            dropped,
+            counted,
+        })
     }
 }
 

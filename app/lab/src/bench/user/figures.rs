@@ -73,8 +73,10 @@ fn accounts_of(found: &UserSpaceResults) -> Counters {
         .bare
         .iter()
         .map(|account| (format!("{}, {}", limit(found.backend), paths(account.paths)), account));
-    let protected =
-        found.protected.iter().map(|account| (title(account.paths, account.streams), account));
+    let protected = found
+        .protected
+        .iter()
+        .map(|account| (title(account.paths, account.protection.streams()), account));
     accounts(bare.chain(protected))
 }
 

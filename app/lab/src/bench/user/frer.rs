@@ -14,7 +14,7 @@ use onbeat_node::config::Backend;
 use super::super::Functions;
 use super::super::chain::{Chain, ChainDrops, Interface, Stations};
 use super::super::frer_chain::{
-    FrerNodeCounters, HISTORY_LENGTH, LONG_HISTORY_LENGTH, configuration,
+    FrerNodeCounters, HISTORY_LENGTH, LONG_HISTORY_LENGTH, Protection, configuration,
 };
 use super::{ChainNodes, NodePlacement};
 use crate::bench::account::FrameAccount;
@@ -79,8 +79,8 @@ impl ChainNodes for UserSpaceChain {
             *dropped += self.nodes[1].traffic(1 + path)?.no_room;
         }
         let Chain { sent, received, .. } = self.chain;
-        let (paths, streams) = (self.paths, self.streams);
-        Ok(FrameAccount { paths, streams, sent, received, dropped, counted })
+        let (paths, protection) = (self.paths, Protection::Streams(self.streams));
+        Ok(FrameAccount { paths, protection, sent, received, dropped, counted })
     }
 }
 
