@@ -207,9 +207,9 @@ impl Maps {
         Ok(())
     }
 
-    /// Returns all tables.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &MapHandle> {
-        self.maps.values()
+    /// Returns all tables but those of the link redundancy entity.
+    pub(crate) fn of_streams(&self) -> impl Iterator<Item = &MapHandle> {
+        self.maps.iter().filter(|(name, _)| !name.starts_with("lre")).map(|(_, map)| map)
     }
 
     /// Returns whether a table exists.

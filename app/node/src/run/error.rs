@@ -153,6 +153,17 @@ pub enum Error {
         /// The MTU that it requires.
         needed: u32,
     },
+    /// A LAN of a PRP node in generic mode over a veth.
+    #[error(
+        "port {port:?} ({interface}): a PRP node does not receive by a veth in generic mode; let its other end poll \
+         (ethtool -K PEER gro on) for native mode, or set backend = \"packet\" under [node]"
+    )]
+    GenericVethLan {
+        /// The port of the LAN.
+        port: String,
+        /// Its interface.
+        interface: String,
+    },
     /// Frames of a PRP node's host are too long for a trailer.
     #[error(
         "port {port:?} has MTU {mtu}, and PRP carries packets of up to {most} octets; set mtu = {most} there"

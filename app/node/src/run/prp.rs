@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use onbeat_frer::counters::PortCounters;
+use onbeat_frer::dataplane::{AttachedPort, Attachment, Mode};
 use onbeat_frer::prp::{LanPort, Observer, Parameters, PrpEvent, Reading};
 use onbeat_frer::spec::PortId;
 use onbeat_netdev::Handle;
@@ -95,8 +96,26 @@ impl Node {
     pub(super) fn set_lre(&mut self, ports: &[PortConfig], prp: Option<&PrpConfig>) -> Result<()> {
         let lre = prp.map(|prp| self.parameters(ports, prp));
         if lre != self.lre {
+            prp.map_or(Ok(()), |prp| self.refuse_generic_veth(ports, prp))?;
             self.plane.set_lre(&names(ports), lre.as_ref())?;
             self.lre = lre;
+        }
+        Ok(())
+    }
+
+    /// Refuses a LAN over a veth in generic mode: the kernel's generic XDP skips frames that a program of the same machine
+    /// redirected, as the other end's copies are in generic mode.
+    fn refuse_generic_veth(&self, ports: &[PortConfig], prp: &PrpConfig) -> Result<()> {
+        let attached = self.plane.ports();
+        for port in [prp.a, prp.b].map(|port| &ports[usize::from(port.0)]) {
+            let is_generic = |attached: &AttachedPort| {
+                attached.name == port.name && attached.attachment == Attachment::Xdp(Mode::Generic)
+            };
+            let interface = port.attached_interface();
+            let is_veth = self.devices.ability(&interface).is_ok_and(|of| of.driver == "veth");
+            if is_veth && attached.iter().any(is_generic) {
+                return Err(Error::GenericVethLan { port: port.name.clone(), interface });
+            }
         }
         Ok(())
     }

@@ -8,13 +8,13 @@ use super::Plane;
 use crate::error::{Context, Result};
 
 impl Plane {
-    /// Returns the memory of the node's tables, allocated when they are created; memory of identifications by
+    /// Returns the memory of the tables for streams, allocated when they are created; memory of identifications by
     /// masks is allocated with these.
     ///
     /// # Errors
     /// The kernel does not report it.
     pub fn memory(&self) -> Result<Memory> {
-        let octets = self.maps.all().map(|map| {
+        let octets = self.maps.of_streams().map(|map| {
             let file = format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd());
             let report = std::fs::read_to_string(&file).map_err(libbpf_rs::Error::from);
             let report = report.context(|| format!("read {file}"))?;
