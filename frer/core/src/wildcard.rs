@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 use onbeat_wire::{Frame, SequenceTag};
 
-use crate::prp::{Lre, Numbering, Outcome, Parameters, Reading, Role};
+use crate::prp::{Lre, NumberSpace, Outcome, Parameters, Reading, Role};
 use crate::spec::PortId;
 
 /// The frames of a wildcard. The order is that of precedence.
@@ -79,7 +79,7 @@ pub struct Wildcards {
     /// By precedence.
     entities: Vec<Entity>,
     /// From the first wildcard on.
-    numbering: Option<Numbering>,
+    number_space: Option<NumberSpace>,
 }
 
 impl Wildcards {
@@ -100,8 +100,8 @@ impl Wildcards {
             self.entities.push(entity);
         }
         self.entities.sort_by_key(|entity| entity.scope);
-        if let (None, Some(first)) = (&self.numbering, wildcards.first()) {
-            self.numbering = Some(Numbering::new(first.link.entry_forget_ms, now_ns));
+        if let (None, Some(first)) = (&self.number_space, wildcards.first()) {
+            self.number_space = Some(NumberSpace::new(first.link.entry_forget_ms, now_ns));
         }
     }
 
@@ -125,8 +125,8 @@ impl Wildcards {
         };
         let entity = self.entities.iter_mut().find(of_frame)?;
         let role = entity.lre.role(port)?;
-        let numbering = self.numbering.as_mut()?;
-        Some(entity.lre.frame_of_node(numbering, role, now_ns, frame))
+        let number_space = self.number_space.as_mut()?;
+        Some(entity.lre.frame_of_node(number_space, role, now_ns, frame))
     }
 
     /// Removes senders and stations that were not heard for NodeForgetTime.
@@ -137,11 +137,11 @@ impl Wildcards {
     /// Returns tables and counters, by precedence.
     #[must_use]
     pub fn read(&self, now_ns: u64) -> Vec<WildcardReading> {
-        let numbering = self.numbering.unwrap_or_default();
+        let number_space = self.number_space.unwrap_or_default();
         let reading = |entity: &Entity| WildcardReading {
             name: entity.name.clone(),
-            silence_ms: numbering.silence_ms(now_ns),
-            link: Reading { next: numbering.next(), ..entity.lre.read() },
+            silence_ms: number_space.silence_ms(now_ns),
+            link: Reading { next: number_space.next(), ..entity.lre.read() },
         };
         self.entities.iter().map(reading).collect()
     }

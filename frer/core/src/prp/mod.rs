@@ -22,7 +22,7 @@
 mod copies;
 mod discard;
 mod nodes;
-mod numbering;
+mod number_space;
 mod proxies;
 mod reading;
 mod watch;
@@ -44,7 +44,7 @@ pub use watch::{Observer, PrpEvent};
 use crate::spec::PortId;
 use copies::AddedOctets;
 use nodes::Nodes;
-pub(crate) use numbering::Numbering;
+pub(crate) use number_space::NumberSpace;
 use proxies::Proxies;
 
 /// LifeCheckInterval: period of supervision frames, in milliseconds.
@@ -149,7 +149,7 @@ impl ReceivedTag {
 pub struct Lre {
     format: Format,
     parameters: Parameters,
-    numbering: Numbering,
+    number_space: NumberSpace,
     supervision_number: u16,
     /// The last station with a supervision frame: 0, or the number of a proxy from 1.
     supervised_station: u32,
@@ -164,21 +164,21 @@ impl Lre {
     /// Starts an entity, which sends nothing for NodeRebootInterval.
     #[must_use]
     pub fn new(parameters: Parameters, now_ns: u64) -> Self {
-        let numbering = Numbering::new(parameters.entry_forget_ms, now_ns);
-        Self::with_format(Format::Prp, parameters, numbering)
+        let number_space = NumberSpace::new(parameters.entry_forget_ms, now_ns);
+        Self::with_format(Format::Prp, parameters, number_space)
     }
 
     /// Starts an entity that sends R-TAGs, with the numbers of its node.
     pub(crate) fn r_tag(parameters: Parameters) -> Self {
-        Self::with_format(Format::RTag, parameters, Numbering::default())
+        Self::with_format(Format::RTag, parameters, NumberSpace::default())
     }
 
-    fn with_format(format: Format, parameters: Parameters, numbering: Numbering) -> Self {
+    fn with_format(format: Format, parameters: Parameters, number_space: NumberSpace) -> Self {
         Self {
             format,
             nodes: Nodes::new(parameters.max_nodes.into()),
             parameters,
-            numbering,
+            number_space,
             supervision_number: 0,
             supervised_station: 0,
             supervised: 0,
@@ -216,14 +216,14 @@ impl Lre {
     /// Processes a frame of an entity whose numbers are those of its node.
     pub(crate) fn frame_of_node<'a>(
         &mut self,
-        numbering: &mut Numbering,
+        number_space: &mut NumberSpace,
         role: Role,
         now_ns: u64,
         frame: &Frame<'a>,
     ) -> Outcome<'a> {
-        core::mem::swap(&mut self.numbering, numbering);
+        core::mem::swap(&mut self.number_space, number_space);
         let outcome = self.parsed_frame(role, now_ns, frame);
-        core::mem::swap(&mut self.numbering, numbering);
+        core::mem::swap(&mut self.number_space, number_space);
         outcome
     }
 
@@ -264,7 +264,7 @@ impl Lre {
             self.host.local += 1;
             return Outcome::Discard;
         }
-        if self.numbering.is_silent(now_ns) {
+        if self.number_space.is_silent(now_ns) {
             self.host.silent += 1;
             return Outcome::Discard;
         }
@@ -282,7 +282,7 @@ impl Lre {
 
     /// Returns both copies of a frame with the next number; `None`: the frame is longer than a trailer can state.
     fn copies<'a>(&mut self, now_ns: u64, frame: &Frame<'a>) -> Option<Copies<'a>> {
-        let number = self.numbering.drawn.next();
+        let number = self.number_space.drawn.next();
         // A frame that cannot be sent draws no number.
         let (octets, added) = match self.format {
             Format::Prp => {
@@ -296,7 +296,7 @@ impl Lre {
                 (tagged.rest, [AddedOctets::Headers(tagged.head); 2])
             }
         };
-        self.numbering.drawn.draw(self.period(now_ns));
+        self.number_space.drawn.draw(self.period(now_ns));
         let Parameters { a, b, .. } = self.parameters;
         let [first, second] = added;
         let copy = |port, added| Some(Copy { port, octets, added });
@@ -458,14 +458,14 @@ impl Lre {
         // All frames of this node have a number. Another one, none, or a station that sends here no more: it has moved.
         tag.is_some_and(|tag| {
             self.proxies.sent_within(source, now_ns, self.entry_forget_ns())
-                && self.numbering.drawn.is_recent(tag.sequence, self.period(now_ns))
+                && self.number_space.drawn.is_recent(tag.sequence, self.period(now_ns))
         })
     }
 
     /// Returns the rest of the silence after a start, in milliseconds; `None`: it has ended.
     #[must_use]
     pub fn silence_ms(&self, now_ns: u64) -> Option<u32> {
-        self.numbering.silence_ms(now_ns)
+        self.number_space.silence_ms(now_ns)
     }
 
     /// Returns the supervision frames that are due, and the time until the next ones in milliseconds: within
@@ -512,7 +512,7 @@ impl Lre {
 
     /// Returns both copies of a frame of the entity itself; `None`: in the silence after a start.
     pub fn send<'a>(&mut self, now_ns: u64, octets: &'a [u8]) -> Option<Copies<'a>> {
-        if self.numbering.is_silent(now_ns) {
+        if self.number_space.is_silent(now_ns) {
             return None;
         }
         let frame = Frame::parse(octets).ok()?;
@@ -536,7 +536,7 @@ impl Lre {
             proxies: self.proxies.read(),
             lans: self.lans,
             host: self.host,
-            next: self.numbering.drawn.next(),
+            next: self.number_space.drawn.next(),
             supervised: self.supervised,
             evicted: self.nodes.evicted,
             unknown_proxies: self.proxies.unknown,

@@ -45,13 +45,13 @@ impl Drawn {
 
 /// The number space of a node. Several entities of a node share one: a number identifies a frame of the node.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Numbering {
+pub(crate) struct NumberSpace {
     pub(super) drawn: Drawn,
     /// No frame is sent before this time: receivers still remember the numbers of a former process.
     pub(super) silent_until_ns: u64,
 }
 
-impl Numbering {
+impl NumberSpace {
     /// Starts a number space, which is silent for NodeRebootInterval.
     pub(crate) fn new(entry_forget_ms: u32, now_ns: u64) -> Self {
         let silence_ms = entry_forget_ms.saturating_add(REBOOT_MARGIN_MS).max(NODE_REBOOT_MS);
