@@ -47,4 +47,5 @@ mod stream;
 mod takeover;
 mod traffic;
 mod tutorials;
+mod wildcards;
 mod world;

@@ -16,8 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::socket::{setsockopt, sockopt};
 use onbeat_netdev::{Bridge, Ethtool, Handle, Namespace, VethEnd};
-use onbeat_node::control::NodesStatus;
+use onbeat_node::control::{NodesStatus, WildcardStatus, WildcardTables};
+use onbeat_realtime::interrupt::wait_until;
 
 use crate::common::{BOUND, CommandOutput, assert_gone, can_run, machine, run, run_in, wait_for};
 
@@ -33,7 +35,7 @@ struct Network {
     h2: Handle,
     san: Handle,
     /// With the bridge of LAN A.
-    _hub: Handle,
+    hub: Handle,
 }
 
 fn network() -> Network {
@@ -59,30 +61,44 @@ fn network() -> Network {
     h1.create_veth(&VethEnd::new("lanb"), &VethEnd::new("lanb").namespace(h2.namespace())).unwrap();
     [&h1, &h2].iter().for_each(|handle| handle.set_up("lanb").unwrap());
     san.add_address("eth0", IpAddr::V4(SAN), 24).unwrap();
-    Network { h1, h2, san, _hub: hub }
+    Network { h1, h2, san, hub }
 }
 
 /// Two hosts with a redundant interface, removed at the end.
 struct ProtectedHosts {
     network: Network,
+    format: &'static str,
     /// Nodes have different names in tests that run at the same time.
     names: [&'static str; 2],
 }
 
 impl ProtectedHosts {
     fn new(names: [&'static str; 2]) -> Self {
-        let network = network();
+        let protected = Self::with(network(), names, "prp");
+        for node in names {
+            wait_for("each node hears the other on both LANs", || hears(&nodes(node)));
+        }
+        protected
+    }
+
+    fn with(network: Network, names: [&'static str; 2], format: &'static str) -> Self {
         let hosts = [(&network.h1, H1), (&network.h2, H2)];
         for ((handle, address), name) in hosts.into_iter().zip(names) {
-            let made = run_in(handle.namespace(), &["protect", "lana", "lanb", "--name", name]);
+            let arguments = ["protect", "lana", "lanb", "--name", name, "--format", format];
+            let made = run_in(handle.namespace(), &arguments);
             assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
             assert!(made.out.contains(&format!("ip address add ADDRESS/PREFIX dev {name}")));
             handle.add_address(name, IpAddr::V4(address), 24).unwrap();
         }
-        for node in names {
-            wait_for("each node hears the other on both LANs", || hears(&nodes(node)));
+        Self { network, format, names }
+    }
+
+    /// Frames that the second host received from a LAN, whatever became of them.
+    fn received(&self, lan: usize) -> u64 {
+        match self.format {
+            "prp" => nodes(self.names[1]).lans[lan].counters.received,
+            _ => wildcard(self.names[1]).paths[lan].received,
         }
-        Self { network, names }
     }
 }
 
@@ -98,6 +114,15 @@ fn nodes(node: &str) -> NodesStatus {
     let CommandOutput { code, out, err } = run(&["show", node, "--nodes", "--json"]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     serde_json::from_str(&out).expect("tables")
+}
+
+/// The only wildcard of a node.
+fn wildcard(node: &str) -> WildcardStatus {
+    let CommandOutput { code, out, err } = run(&["show", node, "--nodes", "--json"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let tables: WildcardTables = serde_json::from_str(&out).expect("tables");
+    let [wildcard] = <[_; 1]>::try_from(tables.wildcards).expect("one wildcard");
+    wildcard
 }
 
 fn hears(status: &NodesStatus) -> bool {
@@ -120,6 +145,8 @@ struct Receiver {
 impl Receiver {
     fn new(socket: UdpSocket) -> Self {
         socket.set_nonblocking(true).unwrap();
+        // It is not drained while a command of a test runs.
+        setsockopt(&socket, sockopt::RcvBufForce, &(16 << 20)).unwrap();
         Self { socket, counts: Vec::new() }
     }
 
@@ -190,6 +217,19 @@ fn sockets_on_a_redundant_interface_lose_nothing_while_its_paths_are_cut() {
         return;
     }
     let protected = ProtectedHosts::new(["prot1", "prot2"]);
+    exchange_while_paths_are_cut(&protected);
+    let status = nodes("prot2");
+    for lan in &status.lans {
+        let c = &lan.counters;
+        let causes = c.passed + c.own + c.accepted + c.duplicates + c.untagged + c.supervision;
+        assert_eq!(c.received, causes + c.invalid_supervision, "{status:?}");
+        assert!(c.accepted > 0 && c.wrong_lan == 0, "{status:?}");
+    }
+    assert_eq!(neighbor(&protected.network.h1, H2), nodes("prot2").mac, "the path answered ARP");
+}
+
+/// Sends by UDP, to a group and by TCP while each path is cut in turn: each datagram arrives once.
+fn exchange_while_paths_are_cut(protected: &ProtectedHosts) {
     let Network { h1, h2, .. } = &protected.network;
     let stop = AtomicBool::new(false);
     let sent = [AtomicU32::new(0), AtomicU32::new(0)];
@@ -220,7 +260,7 @@ fn sockets_on_a_redundant_interface_lose_nothing_while_its_paths_are_cut() {
             h1.set_down(LANS[lan]).unwrap();
             advance("datagrams arrive by one path");
             h1.set_up(LANS[lan]).unwrap();
-            let frames = || nodes("prot2").lans[lan].counters.received;
+            let frames = || protected.received(lan);
             let before = frames();
             wait_for("the path carries frames again", || frames() > before + 50);
             advance("datagrams arrive by both paths");
@@ -230,23 +270,138 @@ fn sockets_on_a_redundant_interface_lose_nothing_while_its_paths_are_cut() {
     });
     for (receiver, sent) in receivers.iter_mut().zip(&sent) {
         let sent = sent.load(Ordering::Acquire);
-        wait_for("the last datagrams arrive", || {
+        // Missing datagrams are reported below, one by one.
+        let _ = wait_until(BOUND, || {
             receiver.drain();
             receiver.received() >= sent
         });
+        receiver.counts.resize(sent as usize, 0);
         let wrong: Vec<_> = receiver.counts.iter().enumerate().filter(|(_, n)| **n != 1).collect();
-        assert!(wrong.is_empty() && receiver.counts.len() == sent as usize, "{sent}: {wrong:?}");
+        assert!(wrong.is_empty(), "of {sent}, number and count: {wrong:?}");
     }
     assert!(octets > 1 << 20, "{octets} octets by TCP");
-    let status = nodes("prot2");
-    for lan in &status.lans {
-        let c = &lan.counters;
-        let causes = c.passed + c.own + c.accepted + c.duplicates + c.untagged + c.supervision;
-        assert_eq!(c.received, causes + c.invalid_supervision, "{status:?}");
-        assert!(c.accepted > 0 && c.wrong_lan == 0, "{status:?}");
-    }
-    assert_eq!(neighbor(h1, H2), nodes("prot2").mac, "the path's own interface answered ARP");
 }
+
+#[test]
+fn frames_with_r_tags_are_lost_by_no_cut_and_paths_keep_their_own_traffic() {
+    if !can_run() {
+        return;
+    }
+    let protected = ProtectedHosts::with(network(), ["prot7", "prot8"], "rtag");
+    let Network { h1, h2, san, .. } = &protected.network;
+    // The paths have addresses of their own, and a host on one of them has no R-TAGs.
+    for (handle, address) in [(h1, PATH1), (h2, PATH2), (san, PATH3)] {
+        let name = if std::ptr::eq(handle, san) { "eth0" } else { "lana" };
+        handle.add_address(name, IpAddr::V4(address), 24).unwrap();
+    }
+    assert_eq!(h1.link("prot7").unwrap().mtu, 1494);
+    exchange_while_paths_are_cut(&protected);
+    let (here, there) = (udp(h1, PATH1, PORT), udp(san, PATH3, PORT));
+    for socket in [&here, &there] {
+        socket.set_read_timeout(Some(BOUND)).unwrap();
+    }
+    let mut octets = [0; 16];
+    let receivers = [there, udp(h2, PATH2, PORT)];
+    for (receiver, to) in receivers.iter().zip([PATH3, PATH2]) {
+        receiver.set_read_timeout(Some(BOUND)).unwrap();
+        for number in 0..20 {
+            here.send_to(&[number], (to, PORT)).unwrap();
+            let (len, from) = receiver.recv_from(&mut octets).unwrap();
+            assert_eq!((len, octets[0], from.ip()), (1, number, IpAddr::V4(PATH1)));
+            receiver.send_to(&[number + 100], from).unwrap();
+            let (len, _) = here.recv_from(&mut octets).unwrap();
+            assert_eq!((len, octets[0]), (1, number + 100));
+        }
+    }
+    // The path's address is that of its own interface, and the redundant one is not heard there.
+    let of_path = h2.link("lana").unwrap().mac.unwrap().to_string();
+    assert_eq!(neighbor(h1, PATH2), of_path);
+    let status = wildcard("prot8");
+    assert_eq!(neighbor(h1, H2), status.mac);
+    assert_eq!(status.senders.len(), 1, "{status:?}");
+    assert_eq!(status.senders[0].mac, wildcard("prot7").mac);
+    for path in &status.paths {
+        let causes = path.passed + path.own + path.accepted + path.duplicates;
+        assert_eq!((path.received, path.own), (causes, 0), "{status:?}");
+        assert!(path.accepted > 0 && path.duplicates > 0, "{status:?}");
+    }
+    let shown = run(&["show", "prot8"]);
+    assert!(shown.out.contains("WILDCARD"), "{}", shown.out);
+    let shown = run(&["show", "prot8", "--nodes"]);
+    assert!(shown.out.contains(&status.senders[0].mac), "{}", shown.out);
+    let events = run(&["show", "prot8", "--events"]).out;
+    assert!(events.contains(&format!("node {} appeared", status.senders[0].mac)), "{events}");
+    for (handle, name) in [(h1, "prot7"), (h2, "prot8")] {
+        let undone = run_in(handle.namespace(), &["protect", "--undo", name]);
+        assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
+        assert!(handle.link(name).unwrap_err().is_not_found());
+        assert_gone(name);
+    }
+}
+
+/// All interfaces are ports of one bridge.
+#[test]
+fn both_paths_on_one_bridge_make_no_storm() {
+    if !can_run() {
+        return;
+    }
+    let network = network();
+    network.h1.delete("lanb").unwrap();
+    for (port, handle) in [("q1", &network.h1), ("q2", &network.h2)] {
+        let far = VethEnd::new("lanb").namespace(handle.namespace());
+        network.hub.create_veth(&VethEnd::new(port), &far).unwrap();
+        network.hub.set_master(port, Some("br0")).unwrap();
+        network.hub.set_up(port).unwrap();
+        handle.set_up("lanb").unwrap();
+        handle.wait_carrier("lanb", BOUND).unwrap();
+    }
+    let protected = ProtectedHosts::with(network, ["prot9", "prota"], "rtag");
+    let Network { h1, h2, .. } = &protected.network;
+    let (here, there) = (udp(h1, H1, PORT), udp(h2, H2, PORT));
+    here.set_broadcast(true).unwrap();
+    let group = udp(h2, BROADCAST, PORT + 1);
+    let mut receivers = [Receiver::new(there), Receiver::new(group)];
+    const DATAGRAMS: u32 = 500;
+    for number in 0..DATAGRAMS {
+        let mut datagram = vec![0x5a; length(number)];
+        datagram[..4].copy_from_slice(&number.to_be_bytes());
+        here.send_to(&datagram, (H2, PORT)).unwrap();
+        here.send_to(&datagram, (BROADCAST, PORT + 1)).unwrap();
+        thread::sleep(Duration::from_micros(500));
+    }
+    let _ = wait_until(BOUND, || {
+        receivers.iter_mut().for_each(Receiver::drain);
+        receivers.iter().all(|receiver| receiver.received() >= DATAGRAMS)
+    });
+    wait_for("frames of the node return", || {
+        wildcard("prot9").paths.iter().all(|path| path.own >= u64::from(DATAGRAMS))
+    });
+    for receiver in &receivers {
+        let counts = &receiver.counts;
+        let all_once = counts.len() == DATAGRAMS as usize && counts.iter().all(|count| *count == 1);
+        assert!(all_once, "{counts:?}");
+    }
+    // A storm would continue: the counters of both nodes stand still but for neighbor discovery.
+    let received = || {
+        [wildcard("prot9"), wildcard("prota")]
+            .map(|status| status.paths.iter().map(|path| path.received).sum::<u64>())
+    };
+    let before = received();
+    thread::sleep(Duration::from_secs(2));
+    for (before, after) in before.into_iter().zip(received()) {
+        assert!(after - before < 200, "{before} frames, {after} two seconds later");
+    }
+    let all: u64 = received().iter().sum();
+    assert!(all < u64::from(DATAGRAMS) * 2 * 8, "{all} frames");
+    wait_for("an event", || {
+        run(&["show", "prot9", "--events"]).out.contains("the paths are connected")
+    });
+}
+
+const PATH1: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+const PATH2: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
+const PATH3: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 3);
+const BROADCAST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 255);
 
 /// The address that a host resolved.
 fn neighbor(handle: &Handle, address: Ipv4Addr) -> String {
@@ -343,6 +498,11 @@ fn obstacles_are_reported_with_remedies_and_nothing_is_changed() {
     assert_eq!((planned.code, planned.err.as_str()), (0, ""));
     assert!(planned.out.contains("prot3: created, with MTU 1494"), "{}", planned.out);
     assert!(planned.out.contains("protocol = \"prp\""), "{}", planned.out);
+    let arguments = ["protect", "lana", "lanb", "--name", "prot3", "--format", "rtag", "--check"];
+    let planned = run_in(h1, &arguments);
+    assert_eq!((planned.code, planned.err.as_str()), (0, ""));
+    assert!(planned.out.contains("lana: path A; promiscuous\n"), "{}", planned.out);
+    assert!(planned.out.contains("identify = { type = \"all\" }"), "{}", planned.out);
     assert_eq!(links(), before);
     assert_gone("prot3");
     let undone = run(&["protect", "--undo", "prot3"]);

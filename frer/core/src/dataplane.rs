@@ -9,6 +9,7 @@ use crate::paths::PathsReading;
 use crate::prp;
 use crate::reading::{PortReading, StreamReading};
 use crate::spec::Stream;
+use crate::wildcard::{Wildcard, WildcardReading};
 
 /// The XDP mode of a program on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,8 +209,26 @@ pub trait DataPlane<E>: fmt::Debug {
         Ok(None)
     }
 
+    /// Sets the wildcards of the node, which has no link redundancy entity then. Port number `n` is `names[n]`. A data
+    /// plane without wildcards is never given one.
+    ///
+    /// # Errors
+    /// A port is not attached.
+    fn set_wildcards(&mut self, _names: &[String], wildcards: &[Wildcard]) -> Result<(), E> {
+        debug_assert!(wildcards.is_empty(), "this data plane has no wildcards");
+        Ok(())
+    }
+
+    /// Returns the state of the wildcards, by precedence.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn read_wildcards(&self) -> Result<Vec<WildcardReading>, E> {
+        Ok(Vec::new())
+    }
+
     /// Sends the supervision frames that are due, and removes expired nodes. Returns the time until the next call, in
-    /// milliseconds; `None`: the node has no link redundancy entity.
+    /// milliseconds; `None`: the node has neither a link redundancy entity nor wildcards.
     ///
     /// # Errors
     /// The kernel refuses.

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use onbeat_frer::plane::Plane;
+use onbeat_frer::prp::LIFE_CHECK_MS;
 use onbeat_frer::spec::{MAX_PORTS, PortId};
 use onbeat_link::raw::{Clock, Pool};
 
@@ -133,10 +134,11 @@ impl ThreadState {
     }
 
     /// Sends the supervision frames of the link redundancy entity that are due, and removes expired nodes. Returns the time
-    /// until the next call, in milliseconds; `None`: there is no such entity.
+    /// until the next call, in milliseconds; `None`: there are neither such an entity nor wildcards.
     pub fn supervise(&mut self) -> Option<u32> {
         let Self { plane, outputs, former, pool, now_ns, .. } = self;
-        let lre = plane.lre()?;
+        let has_wildcards = plane.expire_wildcards(*now_ns);
+        let Some(lre) = plane.lre() else { return has_wildcards.then_some(LIFE_CHECK_MS) };
         lre.expire(*now_ns);
         if let Some(silence_ms) = lre.silence_ms(*now_ns) {
             return Some(silence_ms);

@@ -315,11 +315,12 @@ impl Outputs<'_> {
         output
     }
 
-    /// Adds the copies of a link redundancy entity.
+    /// Adds the copies of a link redundancy entity or a wildcard.
     pub(crate) fn send(&mut self, copies: Copies<'_>, mut pool: Option<&mut Pool>) {
         for copy in copies {
             if let Some(output) = self.of(copy.port) {
-                output.push(copy.octets, copy.tail(), pool.as_deref_mut());
+                let [first, second] = copy.parts();
+                output.push(first, second, pool.as_deref_mut());
             }
         }
     }

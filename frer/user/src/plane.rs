@@ -11,6 +11,7 @@ use onbeat_frer::plane::{Plane, StreamRefusal};
 use onbeat_frer::prp;
 use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
+use onbeat_frer::wildcard::{Wildcard, WildcardReading};
 use onbeat_frer_xdp::{Shield, Steering};
 use onbeat_link::raw::{Clock, Umem};
 use onbeat_netdev::{Handle, Link, Namespace};
@@ -439,6 +440,21 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
         // Not the time of the thread: that of a waiting frame would shorten the silence after a start.
         let now_ns = Clock::read().now_ns();
         Ok(self.run(move |inside| inside.plane.set_lre(lre.as_ref(), now_ns))?)
+    }
+
+    fn set_wildcards(&mut self, names: &[String], wildcards: &[Wildcard]) -> Result<(), E> {
+        let placed = |wildcard: &Wildcard| {
+            let link = self.placed_lre(names, &wildcard.link)?;
+            Ok(Wildcard { link, ..wildcard.clone() })
+        };
+        let wildcards = wildcards.iter().map(placed).collect::<Result<Vec<_>>>()?;
+        // As for the entity.
+        let now_ns = Clock::read().now_ns();
+        Ok(self.run(move |inside| inside.plane.set_wildcards(&wildcards, now_ns))?)
+    }
+
+    fn read_wildcards(&self) -> Result<Vec<WildcardReading>, E> {
+        Ok(self.run(|inside| inside.plane.read_wildcards(inside.now_ns))?)
     }
 
     fn read_lre(&self) -> Result<Option<prp::Reading>, E> {

@@ -1,6 +1,6 @@
 //! `onbeat protect`
 
-use onbeat_node::protect::{self, Lifetime, Protection};
+use onbeat_node::protect::{self, Format, Lifetime, Protection};
 use onbeat_node::run::Removal;
 
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
@@ -10,6 +10,7 @@ use onbeat_terminal::output;
 ///
 /// Creates an interface whose frames are sent over two interfaces at once, by PRP (IEC 62439-3). The receiver delivers the
 /// first copy of each. Peers are hosts with this command, and other PRP nodes; hosts without redundancy stay reachable.
+/// With --format rtag, frames have an R-TAG (IEEE 802.1CB) instead: both ends run onbeat, and no other host is reached.
 /// The two interfaces keep their addresses and protocols. The networks behind them must not be connected.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -18,6 +19,7 @@ Examples:
   onbeat protect eth1 eth2 --check
   onbeat protect eth1 eth2 --save
   onbeat protect eth1 eth2 --for eth3
+  onbeat protect eth1 eth2 --format rtag
   onbeat protect --undo red0
 
 Exit status: 0 success, 1 incomplete removal (--undo), 2 error (nothing is changed).")]
@@ -25,6 +27,9 @@ pub(crate) struct Arguments {
     /// The interfaces of LAN A and LAN B
     #[arg(value_name = "INTERFACE", num_args = 2, required_unless_present = "undo")]
     lans: Vec<String>,
+    /// Format of the frames on both networks
+    #[arg(long, value_enum, default_value_t = FormatName::Prp, conflicts_with = "undo")]
+    format: FormatName,
     /// Name of the interface to create, and of its node
     #[arg(long, default_value = "red0")]
     name: String,
@@ -50,14 +55,31 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum FormatName {
+    /// The trailer of PRP (IEC 62439-3)
+    Prp,
+    /// The R-TAG of IEEE 802.1CB
+    Rtag,
+}
+
+impl From<FormatName> for Format {
+    fn from(name: FormatName) -> Self {
+        match name {
+            FormatName::Prp => Self::Prp,
+            FormatName::Rtag => Self::RTag,
+        }
+    }
+}
+
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
-        let Self { lans, name, protected, mtu, check, save, undo, json } = self;
+        let Self { lans, format, name, protected, mtu, check, save, undo, json } = self;
         if let Some(name) = undo {
             return remove(name);
         }
         let lans = lans.try_into().map_err(|_| Failure::new("two interfaces are required"))?;
-        let protection = Protection { name, lans, protected, mtu };
+        let protection = Protection { format: format.into(), name, lans, protected, mtu };
         let plan = protection.plan()?;
         if check {
             let changes: String = plan.changes.iter().map(|line| format!("{line}\n")).collect();
@@ -120,9 +142,14 @@ mod tests {
             "protect a b c",
             "protect a b --undo red0",
             "protect a b --mtu 5000",
+            "protect a b --format hsr",
+            "protect --undo red0 --format rtag",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
+        assert_eq!(protect.format, FormatName::Prp);
+        let Ok(Command::Protect(protect)) = parse("protect a b --format rtag") else { panic!() };
+        assert_eq!(protect.format, FormatName::Rtag);
         let Ok(Command::Protect(protect)) = parse("protect --undo") else { panic!() };
         assert_eq!(protect.undo.as_deref(), Some(""));
         let Ok(Command::Protect(protect)) = parse("protect --undo red1") else { panic!() };

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     /// that follow
     #[arg(long, conflicts_with = "events")]
     paths: bool,
-    /// Show the nodes that a PRP node hears, the stations behind it, and the frames of both LANs
+    /// Show the nodes that a PRP node or a wildcard hears, the stations behind it, and the frames of both LANs or paths
     #[arg(long, conflicts_with_all = ["events", "paths", "stream"])]
     nodes: bool,
     /// Show events, one per line

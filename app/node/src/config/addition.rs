@@ -11,6 +11,9 @@ use super::{
     check, parse, stream,
 };
 
+/// Remedy for a wildcard, which is part of the file.
+const WILDCARD: &str = "write it in the file of the node, then run onbeat reload";
+
 /// Operation on the streams of a running node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamOperation {
@@ -49,12 +52,15 @@ impl Addition {
         let ids: PortIds =
             (0..).zip(ports).map(|(id, port)| (port.name.clone(), PortId(id))).collect();
         let (blocks, faults) = read(&root, |mut table, faults| {
-            let blocks = stream::read_all(table.items("stream"), &ids, faults);
+            let tables = stream::read_all(table.items("stream"), &ids, faults);
+            for wildcard in &tables.wildcards {
+                wildcard.fault(faults, "a wildcard cannot be added to a running node", WILDCARD);
+            }
             if !table.has("stream") {
                 table.fault("no stream found", "write [[stream]] tables, as in the node's file");
             }
             table.finish();
-            blocks
+            tables.blocks
         });
         let already = if how == StreamOperation::Add { already } else { 0 };
         let streams = block::unfold(&blocks, already, room, &faults);

@@ -4,6 +4,7 @@ use onbeat_frer::spec::{
     Identification, IdentificationKind, IpMatch, MaskAndMatch, NextProtocol, Rewrite, TagMatch,
     VlanAction, VlanMatch,
 };
+use onbeat_frer::wildcard::Scope;
 use onbeat_report::format::count;
 use onbeat_wire::MacAddress;
 
@@ -12,28 +13,58 @@ use super::reader::{Table, Value};
 /// VLAN ids that name a VLAN.
 const VLAN: std::ops::RangeInclusive<u16> = 1..=4094;
 
-pub(super) fn read(value: &Value<'_>) -> Option<Identification> {
+/// The frames that `identify` selects.
+#[derive(Debug)]
+pub(super) enum Selection {
+    /// Those of a named stream.
+    Stream(Identification),
+    /// Those that match no named stream.
+    Wildcard(Scope),
+}
+
+/// Values of `type`.
+#[derive(Debug, Clone, Copy)]
+enum SelectionKind {
+    Stream(IdentificationKind),
+    Vlan,
+    All,
+}
+
+pub(super) fn read(value: &Value<'_>) -> Option<Selection> {
     let mut table = value.table()?;
     let Some(kind) = table.require("type", "\"null\"") else {
         table.abandon();
         return None;
     };
-    let kind = kind.choice(&IdentificationKind::ALL.map(|kind| (kind.name(), kind)))?;
-    let identification = match kind {
+    let streams = IdentificationKind::ALL.map(|kind| (kind.name(), SelectionKind::Stream(kind)));
+    let wildcards = [("vlan", SelectionKind::Vlan), ("all", SelectionKind::All)];
+    let kind = kind.choice(&[&streams[..], &wildcards].concat())?;
+    let selection = match kind {
+        SelectionKind::Stream(kind) => identification(kind, &mut table).map(Selection::Stream),
+        SelectionKind::All => Some(Selection::Wildcard(Scope::All)),
+        SelectionKind::Vlan => {
+            let vlan = table.require("vlan", "100").and_then(|value| value.number(VLAN));
+            vlan.map(|vlan| Selection::Wildcard(Scope::Vlan(vlan)))
+        }
+    };
+    table.finish();
+    selection
+}
+
+fn identification(kind: IdentificationKind, table: &mut Table<'_>) -> Option<Identification> {
+    match kind {
         IdentificationKind::Null => {
-            let (destination, vlan) = (destination(&mut table), vlan_match(&mut table));
+            let (destination, vlan) = (destination(table), vlan_match(table));
             destination.map(|destination| Identification::Null { destination, vlan })
         }
         IdentificationKind::Source => {
-            let (source, vlan) = (source(&mut table), vlan_match(&mut table));
+            let (source, vlan) = (source(table), vlan_match(table));
             source.map(|source| Identification::SourceMacVlan { source, vlan })
         }
-        IdentificationKind::Active => active(&mut table),
-        IdentificationKind::Ip => ip(&mut table),
-        IdentificationKind::Mask => mask(&mut table),
-    };
-    table.finish();
-    identification
+        IdentificationKind::Active => active(table),
+        IdentificationKind::Ip => ip(table),
+        IdentificationKind::Mask => mask(table),
+    }
 }
 
 fn destination(table: &mut Table<'_>) -> Option<MacAddress> {

@@ -19,6 +19,7 @@ mod recovery;
 mod repeat;
 mod set;
 mod stream;
+mod wildcard;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -39,6 +40,8 @@ use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
 
 use crate::control::in_directory;
+use prp::LinkTable;
+use stream::StreamTables;
 
 pub use addition::{Addition, StreamOperation};
 pub use backend::Backend;
@@ -47,8 +50,9 @@ pub use guard::load_guard;
 pub(crate) use mtu::narrow_paths;
 pub(crate) use node::{PINS, default_pin};
 pub(crate) use prp::TRAILER;
-pub use prp::{Protocol, PrpConfig, UnsupportedBackend};
+pub use prp::{LinkConfig, Protocol, UnsupportedBackend};
 pub use set::{ReplacedStreams, StreamSet};
+pub use wildcard::WildcardConfig;
 
 /// The configuration of a node.
 #[derive(Debug, Clone)]
@@ -60,7 +64,9 @@ pub struct Config {
     /// Its streams, in the order of the file, each name once.
     pub streams: Vec<Stream>,
     /// With the protocol PRP.
-    pub prp: Option<PrpConfig>,
+    pub prp: Option<LinkConfig>,
+    /// Its wildcards, by precedence.
+    pub wildcards: Vec<WildcardConfig>,
     written: SourceText,
     /// The owner of each frame, by the number of the stream.
     taken: set::FrameOwners,
@@ -184,8 +190,11 @@ impl Config {
         let source = Source { file: file.into(), text: text.into() };
         let root = parse(text, &source)?;
         let (tables, faults) = reader::read(&root, |table, faults| read(table, file, faults));
-        let Tables { node, control, ports, prp, blocks } = tables;
+        let Tables { node, control, mut ports, prp, streams, wildcard } = tables;
+        let StreamTables { blocks, wildcards } = streams;
         let streams = block::unfold(&blocks, 0, node.max_streams, &faults);
+        let named = streams.iter().map(|(_, stream)| stream.name.as_str());
+        let wildcards = wildcard::check(&wildcards, named, &node, &mut ports, wildcard, &faults);
         let taken = check::all(&streams, &blocks, &ports, &faults);
         check::replicas(&streams, &blocks, &ports, &faults);
 
@@ -196,6 +205,7 @@ impl Config {
             ports,
             streams,
             prp,
+            wildcards,
             written: SourceText { source, warnings, blocks, control },
             taken,
         })
@@ -231,17 +241,26 @@ impl Config {
 
     /// The parts required while the node runs: the streams can be replaced; their locations in the file are
     /// dropped.
-    pub fn into_parts(self) -> (NodeConfig, Vec<PortConfig>, Option<PrpConfig>, StreamSet) {
-        (self.node, self.ports, self.prp, StreamSet::new(self.streams, self.taken))
+    pub fn into_parts(self) -> ConfigParts {
+        let Self { node, ports, prp, wildcards, streams, taken, .. } = self;
+        ConfigParts { node, ports, prp, wildcards, streams: StreamSet::new(streams, taken) }
     }
 
     /// Sets the data plane of all ports, overriding the file.
     ///
     /// # Errors
-    /// It does not support the protocol of the node; nothing has changed.
+    /// It does not support the protocol or a wildcard of the node; nothing has changed.
     pub fn set_backend(&mut self, backend: Backend) -> Result<(), UnsupportedBackend> {
+        let unsupported = |feature| Err(UnsupportedBackend { backend, feature });
         if !self.node.protocol.supports(backend) {
-            return Err(UnsupportedBackend { backend });
+            return unsupported(format!("protocol = \"{}\"", self.node.protocol));
+        }
+        if let (Some(wildcard), true) = (self.wildcards.first(), backend != Backend::Packet) {
+            return unsupported(format!(
+                "type = {:?} of stream {:?}",
+                wildcard.type_name(),
+                wildcard.name
+            ));
         }
         self.node.backend = backend;
         self.ports.iter_mut().for_each(|port| port.backend = backend);
@@ -257,14 +276,30 @@ impl Config {
     }
 }
 
+/// The parts of a configuration that are required while the node runs.
+#[derive(Debug)]
+pub struct ConfigParts {
+    /// The node as a whole.
+    pub node: NodeConfig,
+    /// Its ports.
+    pub ports: Vec<PortConfig>,
+    /// With the protocol PRP.
+    pub prp: Option<LinkConfig>,
+    /// Its wildcards, by precedence.
+    pub wildcards: Vec<WildcardConfig>,
+    /// Its streams.
+    pub streams: StreamSet,
+}
+
 /// The tables of a file.
 struct Tables {
     node: NodeConfig,
     /// Location of the control path.
     control: Option<Range<usize>>,
     ports: Vec<PortConfig>,
-    prp: Option<PrpConfig>,
-    blocks: Vec<block::Block>,
+    prp: Option<LinkConfig>,
+    streams: StreamTables,
+    wildcard: Option<(block::Location, LinkTable)>,
 }
 
 fn read(mut table: Table<'_>, file: &str, faults: &Faults) -> Tables {
@@ -276,10 +311,10 @@ fn read(mut table: Table<'_>, file: &str, faults: &Faults) -> Tables {
         table.fault("the node has no port", help);
     }
     let values = table.take("prp");
-    let prp = values.as_ref().map(prp::PrpTable::read).unwrap_or_default();
+    let prp = values.as_ref().map(LinkTable::read).unwrap_or_default();
     let prp = match (node.protocol, &values) {
         (Protocol::Prp, _) if ports.is_empty() => None,
-        (Protocol::Prp, _) => prp.with_ports(&table, &ports),
+        (Protocol::Prp, _) => prp.with_lans(&table, &ports),
         (Protocol::Frer, Some(value)) => {
             value.fault(
                 "only a node with protocol = \"prp\" has this table",
@@ -289,9 +324,11 @@ fn read(mut table: Table<'_>, file: &str, faults: &Faults) -> Tables {
         }
         (Protocol::Frer, None) => None,
     };
-    let blocks = stream::read_all(table.items("stream"), &ids, faults);
+    let streams = stream::read_all(table.items("stream"), &ids, faults);
+    let wildcard = table.take("wildcard");
+    let wildcard = wildcard.map(|value| (block::Location::of(&value), LinkTable::read(&value)));
     table.finish();
-    Tables { node, control, ports, prp, blocks }
+    Tables { node, control, ports, prp, streams, wildcard }
 }
 
 /// Remedy for a control socket whose directory cannot be used.

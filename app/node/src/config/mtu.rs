@@ -3,7 +3,7 @@
 use onbeat_frer::spec::{Egress, PortId, SequenceTag, Stream};
 
 use super::reader::Faults;
-use super::{Config, ConfigError, PortConfig, SourceText, Warnings};
+use super::{Config, ConfigError, PortConfig, SourceText, Warnings, WildcardConfig};
 
 /// Octets of an R-TAG (7.8).
 const R_TAG: u32 = 6;
@@ -100,20 +100,29 @@ pub(crate) struct NarrowPath<'a> {
     pub(crate) needed: u32,
 }
 
-/// Returns the narrow paths of streams, by the MTUs of ports; a port with unknown MTU is not checked.
+/// Returns the narrow paths of streams and wildcards, by the MTUs of ports; a port with unknown MTU is not checked.
 pub(crate) fn narrow_paths<'a>(
     streams: impl IntoIterator<Item = &'a Stream>,
+    wildcards: &'a [WildcardConfig],
     mtus: &[Option<u32>],
 ) -> impl Iterator<Item = NarrowPath<'a>> {
     let mtu_of = |port: PortId| mtus.get(usize::from(port.0)).copied().flatten();
-    streams.into_iter().flat_map(move |stream| {
+    let of_wildcards = wildcards.iter().flat_map(move |WildcardConfig { name, link, .. }| {
+        let needed = mtu_of(link.host).map(|mtu| mtu + R_TAG);
+        [link.a, link.b].into_iter().filter_map(move |port| {
+            let needed = needed?;
+            (mtu_of(port)? < needed).then_some(NarrowPath { stream: name, port, needed })
+        })
+    });
+    let of_streams = streams.into_iter().flat_map(move |stream| {
         let widest = stream.members.iter().filter_map(|member| mtu_of(member.port)).max();
         stream.egress.iter().filter_map(move |egress| {
             let needed = after_tagging(stream, egress, widest?);
             let (stream, port) = (stream.name.as_str(), egress.port);
             (mtu_of(port)? < needed).then_some(NarrowPath { stream, port, needed })
         })
-    })
+    });
+    of_streams.chain(of_wildcards)
 }
 
 /// The MTU required at an egress port for the longest frame of an ingress MTU.

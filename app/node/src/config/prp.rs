@@ -1,4 +1,4 @@
-//! PRP nodes: `protocol` in `[node]`, `lan` in `[[port]]`, and the `[prp]` table.
+//! PRP nodes: `protocol` in `[node]`, `lan` in `[[port]]`, and the `[prp]` table. The `[wildcard]` table has the same keys.
 
 use std::fmt;
 
@@ -46,22 +46,22 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A data plane that does not support the protocol of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the back end \"{backend}\" does not support protocol = \"prp\"; use \"packet\" or \"xdp\""
-)]
+/// A data plane that does not support the protocol of a node, or its wildcards.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the back end \"{backend}\" does not support {feature}; use \"packet\"")]
 pub struct UnsupportedBackend {
     /// The data plane.
     pub backend: Backend,
+    /// What it does not support, as in the file.
+    pub feature: String,
 }
 
-/// The parameters of a PRP node.
+/// A host port with two LANs or paths, and the limits of their tables: a PRP node, or a wildcard.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PrpConfig {
-    /// The port of LAN A.
+pub struct LinkConfig {
+    /// The port of LAN or path A.
     pub a: PortId,
-    /// The port of LAN B.
+    /// The port of LAN or path B.
     pub b: PortId,
     /// The port of the host, or of the stations that a RedBox protects.
     pub host: PortId,
@@ -73,15 +73,15 @@ pub struct PrpConfig {
     pub max_nodes: u16,
 }
 
-/// The `[prp]` table, before its ports are known.
+/// The `[prp]` or `[wildcard]` table, before ports are known.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PrpTable {
+pub(super) struct LinkTable {
     entry_forget_ms: u32,
     node_forget_ms: u32,
     max_nodes: u16,
 }
 
-impl Default for PrpTable {
+impl Default for LinkTable {
     fn default() -> Self {
         Self {
             entry_forget_ms: ENTRY_FORGET_MS,
@@ -91,7 +91,7 @@ impl Default for PrpTable {
     }
 }
 
-impl PrpTable {
+impl LinkTable {
     pub(super) fn read(value: &Value<'_>) -> Self {
         let mut config = Self::default();
         let Some(mut table) = value.table() else { return config };
@@ -110,7 +110,7 @@ impl PrpTable {
     }
 
     /// Finds the ports of a PRP node; reports those that are missing or too many.
-    pub(super) fn with_ports(self, table: &Table<'_>, ports: &[PortConfig]) -> Option<PrpConfig> {
+    pub(super) fn with_lans(self, table: &Table<'_>, ports: &[PortConfig]) -> Option<LinkConfig> {
         let of = |named: Option<(&str, Lan)>| {
             let lan = named.map(|(_, lan)| lan);
             let ports = (0..).map(PortId).zip(ports).filter(move |(_, port)| port.lan == lan);
@@ -141,8 +141,12 @@ impl PrpTable {
             }
         };
         let (a, b, host) = (of(Some(LANS[0])), of(Some(LANS[1])), of(None));
+        Some(self.between(host?, [a?, b?]))
+    }
+
+    pub(super) fn between(self, host: PortId, [a, b]: [PortId; 2]) -> LinkConfig {
         let Self { entry_forget_ms, node_forget_ms, max_nodes } = self;
-        Some(PrpConfig { a: a?, b: b?, host: host?, entry_forget_ms, node_forget_ms, max_nodes })
+        LinkConfig { a, b, host, entry_forget_ms, node_forget_ms, max_nodes }
     }
 }
 

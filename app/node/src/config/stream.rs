@@ -3,21 +3,44 @@
 use onbeat_frer::spec::{Egress, MAX_EGRESS, Member, PortId, SequenceTag, Stream};
 
 use super::block::{Block, Location};
+use super::identify::Selection;
 use super::reader::{Faults, Table, Value};
 use super::recovery::{self, Scope};
+use super::wildcard::{self, WildcardTable};
 use super::{PortIds, identify, node, repeat, suggestions};
 
-/// All streams without faults of their own.
-pub(super) fn read_all(values: Vec<Value<'_>>, ports: &PortIds, faults: &Faults) -> Vec<Block> {
-    let sound = |value: Value<'_>| {
-        let before = faults.count();
-        let block = read(&value, ports)?;
-        (faults.count() == before).then_some(block)
-    };
-    values.into_iter().filter_map(sound).collect()
+/// The `[[stream]]` tables of a file.
+#[derive(Debug, Default)]
+pub(super) struct StreamTables {
+    /// Named streams.
+    pub(super) blocks: Vec<Block>,
+    pub(super) wildcards: Vec<WildcardTable>,
 }
 
-fn read(value: &Value<'_>, ports: &PortIds) -> Option<Block> {
+enum StreamTable {
+    Named(Block),
+    Wildcard(WildcardTable),
+}
+
+/// All streams without faults of their own.
+pub(super) fn read_all(values: Vec<Value<'_>>, ports: &PortIds, faults: &Faults) -> StreamTables {
+    let sound = |value: &Value<'_>| {
+        let before = faults.count();
+        let table = read(value, ports, faults)?;
+        (faults.count() == before).then_some(table)
+    };
+    let mut tables = StreamTables::default();
+    for value in values {
+        match sound(&value) {
+            Some(StreamTable::Named(block)) => tables.blocks.push(block),
+            Some(StreamTable::Wildcard(wildcard)) => tables.wildcards.push(wildcard),
+            None => {}
+        }
+    }
+    tables
+}
+
+fn read(value: &Value<'_>, ports: &PortIds, faults: &Faults) -> Option<StreamTable> {
     let mut table = value.table()?;
     let name = table.require("name", "\"axis-1\"");
     let repeat = repeat::read(&mut table, name.as_ref());
@@ -30,6 +53,24 @@ fn read(value: &Value<'_>, ports: &PortIds) -> Option<Block> {
     let generate_value = table.take("generate");
     let generate = generate_value.as_ref().and_then(|value| value.flag()).unwrap_or(false);
     let recover_value = table.take("recover");
+    let (members, wildcards) = read_members(&mut table, ports);
+    let (egress, egress_places) = read_egress(&mut table, ports);
+    if !wildcards.is_empty() {
+        let stream = wildcard::StreamKeys {
+            name: name?,
+            place: place?,
+            is_repeated: repeat.count != 1,
+            generate: generate_value.filter(|_| generate),
+            recover: recover_value,
+            members,
+            wildcards,
+            egress,
+            egress_places,
+        };
+        let wildcard = wildcard::read(&table, stream, faults);
+        table.finish();
+        return Some(StreamTable::Wildcard(wildcard?));
+    }
     let recover = recover_value.as_ref().and_then(|value| recovery::read(value, Scope::Sequence));
     if let (Some(value), true, true) = (&generate_value, generate, recover_value.is_some()) {
         value.fault(
@@ -37,8 +78,7 @@ fn read(value: &Value<'_>, ports: &PortIds) -> Option<Block> {
             "remove generate or recover; the opposite direction is a separate stream",
         );
     }
-    let (members, member_places) = read_members(&mut table, ports);
-    let (egress, egress_places) = read_egress(&mut table, ports);
+    let (members, member_places) = members.into_iter().unzip();
     let numbered = egress.iter().any(|egress| egress.tag == SequenceTag::RTag);
     if let (Some(value), true, false) = (&generate_value, generate, numbered || egress.is_empty()) {
         value.fault(
@@ -47,35 +87,52 @@ fn read(value: &Value<'_>, ports: &PortIds) -> Option<Block> {
         );
     }
     table.finish();
-    Some(Block {
+    Some(StreamTable::Named(Block {
         first: Stream { name: name?, members, generate, recover, egress },
         repeat,
         place: place?,
         members: member_places,
         egress: egress_places,
-    })
+    }))
 }
 
-fn read_members(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Member>, Vec<Location>) {
+/// The members that identify frames of a named stream, and those of wildcards.
+type Members<'a> = (Vec<(Member, Location)>, Vec<wildcard::WildcardMember<'a>>);
+
+fn read_members<'a>(table: &mut Table<'a>, ports: &PortIds) -> Members<'a> {
     let example = "[{ port = \"talker\", identify = { type = \"null\", ... } }]";
     let values = table.require("member", example);
     let array = values.as_ref().and_then(|value| value.array()).unwrap_or_default();
     if let (Some(value), true) = (&values, array.is_empty()) {
         value.fault("a stream requires a member", format!("write member = {example}"));
     }
-    let read = |value: &Value<'_>| {
+    let mut members = Members::default();
+    let mut read = |value: Value<'a>| {
         let mut table = value.table()?;
         let port = port(&mut table, ports);
-        let identification = table
+        let selection = table
             .require("identify", "{ type = \"null\", destination = \"01:00:5e:00:00:01\" }")
             .and_then(|value| identify::read(&value));
-        let individual =
-            table.take("individual").and_then(|value| recovery::read(&value, Scope::Individual));
-        table.finish();
-        let member = Member { port: port?.0, identification: identification?, individual };
-        Some((member, Location::of(value)))
+        let individual = table.take("individual");
+        let location = Location::of(&value);
+        match selection {
+            Some(Selection::Wildcard(scope)) => {
+                table.finish();
+                let port = port?.0;
+                members.1.push(wildcard::WildcardMember { port, scope, individual, value });
+            }
+            selection => {
+                let individual =
+                    individual.and_then(|value| recovery::read(&value, Scope::Individual));
+                table.finish();
+                let Some(Selection::Stream(identification)) = selection else { return None };
+                members.0.push((Member { port: port?.0, identification, individual }, location));
+            }
+        }
+        Some(())
     };
-    array.iter().filter_map(read).unzip()
+    array.into_iter().for_each(|value| _ = read(value));
+    members
 }
 
 fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Egress>, Vec<Location>) {

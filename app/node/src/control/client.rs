@@ -13,7 +13,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::{Event, EventStart, NodeStatus, NodesStatus, Request, Response, StreamPaths, orphan};
+use super::{Event, EventStart, NodeStatus, NodeTables, Request, Response, StreamPaths, orphan};
 
 /// Default directory of control sockets.
 pub const DIRECTORY: &str = onbeat_host::RUN;
@@ -297,13 +297,14 @@ impl Client {
         }
     }
 
-    /// Queries the tables of a PRP node.
+    /// Queries the tables of a PRP node, or of a node with wildcards.
     ///
     /// # Errors
-    /// The node does not respond, or has another protocol.
-    pub fn nodes(&mut self) -> Result<NodesStatus, ClientError> {
+    /// The node does not respond, or has neither.
+    pub fn tables(&mut self) -> Result<NodeTables, ClientError> {
         match self.request(&Request::Nodes)? {
-            Response::Nodes { nodes } => Ok(*nodes),
+            Response::Nodes { nodes } => Ok(NodeTables::Prp(nodes)),
+            Response::Wildcards { tables } => Ok(NodeTables::Wildcards(tables)),
             _ => Err(ClientError::Unexpected),
         }
     }

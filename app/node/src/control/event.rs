@@ -132,8 +132,9 @@ pub enum EventDetail {
     NodeAppeared {
         /// Its address.
         mac: String,
-        /// Its type.
-        kind: NodeKind,
+        /// Its type; none: a sender of R-TAGs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<NodeKind>,
     },
     /// A node was not heard for NodeForgetTime.
     NodeGone {
@@ -157,8 +158,9 @@ pub enum EventDetail {
     },
     /// Frames that this node sent return.
     OwnFramesReturn {
-        /// They were sent on the other LAN.
-        lans_connected: bool,
+        /// They were sent on the other LAN; none: R-TAGs name no path.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lans_connected: Option<bool>,
     },
     /// Further nodes appeared, were gone or lost a LAN, which are not reported one by one.
     FurtherNodes {
@@ -176,16 +178,29 @@ impl EventDetail {
     /// The event of a PRP node; its LAN is the port of the event.
     pub(crate) fn of_prp(event: PrpEvent) -> Self {
         match event {
-            PrpEvent::NodeAppeared(mac, kind) => Self::NodeAppeared { mac: mac.to_string(), kind },
+            PrpEvent::NodeAppeared(mac, kind) => {
+                Self::NodeAppeared { mac: mac.to_string(), kind: Some(kind) }
+            }
             PrpEvent::NodeGone(mac) => Self::NodeGone { mac: mac.to_string() },
             PrpEvent::LanLost(mac, _) => Self::NodeLanLost { mac: mac.to_string() },
             PrpEvent::LanRestored(mac, _) => Self::NodeLanRestored { mac: mac.to_string() },
             PrpEvent::WrongLan(mac, _) => Self::WrongLan { mac: mac.to_string() },
             PrpEvent::OwnFramesReturn(_, lans_connected) => {
-                Self::OwnFramesReturn { lans_connected }
+                Self::OwnFramesReturn { lans_connected: Some(lans_connected) }
             }
             PrpEvent::FurtherNodes(events) => Self::FurtherNodes { events },
             PrpEvent::TableFull => Self::NodesTableFull,
+        }
+    }
+
+    /// The event of a wildcard; its path is the port of the event.
+    pub(crate) fn of_wildcard(event: PrpEvent) -> Self {
+        match event {
+            PrpEvent::NodeAppeared(mac, _) => {
+                Self::NodeAppeared { mac: mac.to_string(), kind: None }
+            }
+            PrpEvent::OwnFramesReturn(..) => Self::OwnFramesReturn { lans_connected: None },
+            event => Self::of_prp(event),
         }
     }
 
@@ -296,7 +311,10 @@ impl fmt::Display for EventDetail {
                 history_length.iter().try_for_each(|length| write!(f, "history {length}, "))?;
                 write!(f, "reset timeout {reset_timeout_ms} ms")
             }
-            Self::NodeAppeared { mac, kind } => write!(f, "node {mac} ({}) appeared", kind.name()),
+            Self::NodeAppeared { mac, kind: Some(kind) } => {
+                write!(f, "node {mac} ({}) appeared", kind.name())
+            }
+            Self::NodeAppeared { mac, kind: None } => write!(f, "node {mac} appeared"),
             Self::NodeGone { mac } => write!(f, "node {mac} is no longer heard"),
             Self::NodeLanLost { mac } => {
                 write!(f, "node {mac} is heard on the other LAN only: a path to it is broken")
@@ -305,10 +323,13 @@ impl fmt::Display for EventDetail {
             Self::WrongLan { mac } => {
                 write!(f, "node {mac} sends frames of the other LAN on this one: its cables are crossed")
             }
-            Self::OwnFramesReturn { lans_connected: true } => f.write_str(
+            Self::OwnFramesReturn { lans_connected: Some(true) } => f.write_str(
                 "frames of this node return: both LANs are connected; separate the LANs",
             ),
-            Self::OwnFramesReturn { lans_connected: false } => {
+            Self::OwnFramesReturn { lans_connected: None } => f.write_str(
+                "frames of this node return: the paths are connected, the path has a loop, or another node has its address",
+            ),
+            Self::OwnFramesReturn { lans_connected: Some(false) } => {
                 f.write_str("frames of this node return: the LAN has a loop, or another node has its address")
             }
             Self::FurtherNodes { events } => write!(
@@ -316,7 +337,7 @@ impl fmt::Display for EventDetail {
                 "{events} further events of nodes in 10 minutes: a LAN may be flooded by forged sources"
             ),
             Self::NodesTableFull => f.write_str(
-                "the NodesTable is full: frames of further nodes may be delivered twice; increase max-nodes in [prp]",
+                "the NodesTable is full: frames of further nodes may be delivered twice; increase max-nodes in [prp] or [wildcard]",
             ),
             Self::Streams { added, changed, removed } => {
                 write!(f, "streams: {added} added, {changed} changed, {removed} removed")

@@ -17,6 +17,7 @@ mod paths;
 mod server;
 mod status;
 mod table;
+mod wildcards;
 
 use std::str::FromStr;
 
@@ -35,6 +36,10 @@ pub use status::{
     PortStatus, RecoveryStatus, StreamStatus, UnknownStream,
 };
 pub use table::{node_table, stream_detail};
+pub use wildcards::{
+    NodeTables, SenderFrames, SenderStatus, WildcardPath, WildcardStatus, WildcardTables,
+    wildcards_table,
+};
 
 /// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +55,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stream: Option<String>,
     },
-    /// Queries the tables of a PRP node.
+    /// Queries the tables of a PRP node, or of a node with wildcards.
     Nodes,
     /// Resets a stream's functions (frerSeqGenReset, frerSeqRcvyReset).
     Reset {
@@ -150,6 +155,12 @@ pub enum Response {
     Nodes {
         /// The tables.
         nodes: Box<NodesStatus>,
+    },
+    /// To [`Request::Nodes`], of a node with wildcards.
+    Wildcards {
+        /// The tables.
+        #[serde(flatten)]
+        tables: Box<WildcardTables>,
     },
     /// To [`Request::Events`].
     Events {

@@ -6,6 +6,8 @@ use onbeat_frer::counters::Counters;
 use onbeat_frer::reading::PortLosses;
 use serde::{Deserialize, Serialize};
 
+use super::wildcards::WildcardStatus;
+
 /// A node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
@@ -27,6 +29,9 @@ pub struct NodeStatus {
     pub ports: Vec<PortStatus>,
     /// Its streams, in the order of the configuration.
     pub streams: Vec<StreamStatus>,
+    /// Its wildcards, by precedence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wildcards: Vec<WildcardStatus>,
 }
 
 /// The node has no stream with this name.

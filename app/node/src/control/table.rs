@@ -8,6 +8,7 @@ use onbeat_report::format::{count, integer};
 use onbeat_report::table::{Alignment, TextTable};
 
 use super::status::{LinkState, NodeStatus, RecoveryStatus, StreamStatus};
+use super::wildcards;
 
 /// Mark of the output of a stream while one of its ports loses frames.
 const LOSES: &str = "*";
@@ -84,6 +85,9 @@ pub fn node_table(status: &NodeStatus) -> String {
     }
     if let Some(why) = &status.output_gap {
         let _ = writeln!(text, "\nOUTPUT of ports counts frames that are lost: {why}");
+    }
+    if !status.wildcards.is_empty() {
+        text += &format!("\n{}", wildcards::summary(&status.wildcards));
     }
     if status.streams.is_empty() {
         return text;
@@ -287,6 +291,7 @@ mod tests {
                     ..StreamStatus::default()
                 },
             ],
+            wildcards: Vec::new(),
         }
     }
 

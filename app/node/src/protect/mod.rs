@@ -1,4 +1,5 @@
-//! A redundant interface in one command: the configuration of a PRP node from the names of interfaces, and its start.
+//! A redundant interface in one command: the configuration of a node, with PRP or R-TAGs, from the names of interfaces, and
+//! its start.
 
 mod obstacle;
 mod process;
@@ -11,7 +12,7 @@ use onbeat_host::{PrivateDirectory, RUN, replace};
 use onbeat_netdev::{Handle, Link};
 
 use crate::config::{Config, TRAILER, is_name, name_rule};
-use crate::control::NodesStatus;
+use crate::control::NodeTables;
 use crate::run;
 use obstacle::Obstacles;
 pub use obstacle::ProtectError;
@@ -26,9 +27,31 @@ const MARK: &str = "# Written by onbeat protect";
 /// MTU of Ethernet.
 const ETHERNET_MTU: u32 = 1500;
 
+/// The format of redundant frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// The trailer of PRP (IEC 62439-3).
+    #[default]
+    Prp,
+    /// The R-TAG of 802.1CB: both ends run onbeat.
+    RTag,
+}
+
+impl Format {
+    /// Returns the term for one of both networks.
+    fn network(self) -> &'static str {
+        match self {
+            Self::Prp => "LAN",
+            Self::RTag => "path",
+        }
+    }
+}
+
 /// A redundant interface, or a redundancy box for the stations behind an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Protection {
+    /// The format of its frames.
+    pub format: Format,
     /// Name of the node; without `protected`, that of the interface to create.
     pub name: String,
     /// The interfaces of LAN A and LAN B.
@@ -104,7 +127,11 @@ impl Protection {
 
     /// Returns the configuration file, with MTUs to set on the LANs.
     fn text(&self, mtus: [Option<u32>; 2]) -> String {
-        let mut text = format!("{MARK}\n\n[node]\nname = \"{}\"\nprotocol = \"prp\"\n", self.name);
+        let node = match self.format {
+            Format::Prp => "protocol = \"prp\"",
+            Format::RTag => "backend = \"packet\"",
+        };
+        let mut text = format!("{MARK}\n\n[node]\nname = \"{}\"\n{node}\n", self.name);
         let mtu = |mtu: Option<u32>| mtu.map(|mtu| format!("mtu = {mtu}\n")).unwrap_or_default();
         // Writing to a String cannot fail.
         let _ = match &self.protected {
@@ -120,10 +147,23 @@ impl Protection {
             ),
         };
         for ((interface, lan), to_set) in self.lans.iter().zip(["a", "b"]).zip(mtus) {
+            let of_lan = match self.format {
+                Format::Prp => format!("lan = \"{lan}\"\n"),
+                Format::RTag => String::new(),
+            };
             let _ = write!(
                 text,
-                "\n[[port]]\nname = \"{lan}\"\ninterface = \"{interface}\"\nlan = \"{lan}\"\n{}",
+                "\n[[port]]\nname = \"{lan}\"\ninterface = \"{interface}\"\n{of_lan}{}",
                 mtu(to_set)
+            );
+        }
+        if self.format == Format::RTag {
+            let host = if self.protected.is_some() { "stations" } else { "host" };
+            let _ = write!(
+                text,
+                "\n[[stream]]\nname = \"all\"\ngenerate = true\n\
+                 member = [{{ port = \"{host}\", identify = {{ type = \"all\" }} }}]\n\
+                 egress = [{{ port = \"a\", tag = \"r-tag\" }}, {{ port = \"b\", tag = \"r-tag\" }}]\n"
             );
         }
         text
@@ -148,8 +188,13 @@ impl Protection {
                 if self.mtu.is_none() && mtu < ETHERNET_MTU {
                     let _ = write!(
                         line,
-                        " (the trailer has {TRAILER} octets; --mtu {ETHERNET_MTU} sets that of the LANs to {}, which all \
+                        " (the {} has {TRAILER} octets; --mtu {ETHERNET_MTU} sets that of the {}s to {}, which all \
                          switches must support)",
+                        match self.format {
+                            Format::Prp => "trailer",
+                            Format::RTag => "R-TAG",
+                        },
+                        self.format.network(),
                         ETHERNET_MTU + TRAILER
                     );
                 }
@@ -157,10 +202,10 @@ impl Protection {
             }
         }
         for (link, lan) in links.into_iter().zip(["A", "B"]) {
-            let mut line = format!(
-                "{}: LAN {lan}; promiscuous, received frames are not merged (GRO, LRO)",
-                link.name
-            );
+            let mut line = format!("{}: {} {lan}; promiscuous", link.name, self.format.network());
+            if self.format == Format::Prp {
+                line += ", received frames are not merged (GRO, LRO)";
+            }
             if let Some(mtu) = raised(link) {
                 let _ = write!(line, ", MTU {mtu} instead of {}", link.mtu);
             }
@@ -298,10 +343,16 @@ fn is_marked(path: &Path) -> bool {
 
 /// Summary of a started node, with the next steps.
 #[must_use]
-pub fn summary(protection: &Protection, status: &NodesStatus) -> String {
-    let Protection { name, lans: [a, b], protected, .. } = protection;
+pub fn summary(protection: &Protection, tables: &NodeTables) -> String {
+    let Protection { name, lans: [a, b], protected, format, .. } = protection;
+    let mac = match tables {
+        NodeTables::Prp(status) => Some(&status.mac),
+        NodeTables::Wildcards(tables) => tables.wildcards.first().map(|wildcard| &wildcard.mac),
+    };
+    let mac = mac.map_or("", String::as_str);
+    let network = format.network();
     let subject = protected.as_ref().map_or_else(
-        || format!("{name} ({}) sends", status.mac),
+        || format!("{name} ({mac}) sends"),
         |interface| format!("node {name:?} sends for the stations behind {interface}"),
     );
     let next = match protected {
@@ -309,7 +360,7 @@ pub fn summary(protection: &Protection, status: &NodesStatus) -> String {
         None => format!("next: ip address add ADDRESS/PREFIX dev {name}\n"),
     };
     format!(
-        "{subject} over {a} (LAN A) and {b} (LAN B)\n{next}nodes: onbeat show {name} --nodes\nremove: onbeat protect --undo {name}\n"
+        "{subject} over {a} ({network} A) and {b} ({network} B)\n{next}nodes: onbeat show {name} --nodes\nremove: onbeat protect --undo {name}\n"
     )
 }
 
@@ -319,7 +370,26 @@ mod tests {
 
     fn protection() -> Protection {
         let lans = ["eth1", "eth2"].map(str::to_owned);
-        Protection { name: "red0".into(), lans, protected: None, mtu: None }
+        Protection { format: Format::Prp, name: "red0".into(), lans, protected: None, mtu: None }
+    }
+
+    #[test]
+    fn with_r_tags_the_configuration_is_a_wildcard() {
+        for protected in [None, Some("eth3".to_owned())] {
+            let host = protected.clone().unwrap_or_else(|| "red0".into());
+            let protection = Protection { format: Format::RTag, protected, ..protection() };
+            let text = protection.text([Some(1506), None]);
+            let config = Config::parse(&text, "red0.toml").unwrap();
+            let [wildcard] = &config.wildcards[..] else { panic!("{text}") };
+            assert_eq!((wildcard.type_name(), config.prp.is_none()), ("all", true));
+            let interface = |port| config.port(port).interface.as_str();
+            let link = &wildcard.link;
+            assert_eq!(
+                [interface(link.host), interface(link.a), interface(link.b)],
+                [&host, "eth1", "eth2"]
+            );
+            assert_eq!((config.port(link.a).mtu, config.port(link.b).mtu), (Some(1506), None));
+        }
     }
 
     #[test]

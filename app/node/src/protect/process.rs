@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use onbeat_host::RUN;
 
 use super::{Lifetime, ProtectError};
-use crate::control::{Client, DIRECTORY, NodesStatus};
+use crate::control::{Client, DIRECTORY, NodeTables};
 
 /// Longest time until a started node answers.
 const START: Duration = Duration::from_secs(20);
@@ -21,7 +21,7 @@ const SYSTEMD: &str = "/run/systemd/system";
 #[derive(Debug)]
 pub struct StartedNode {
     /// Its state.
-    pub status: NodesStatus,
+    pub status: NodeTables,
     /// Its configuration file.
     pub file: PathBuf,
     /// Whether its service starts it again after a restart of the host.
@@ -90,13 +90,12 @@ fn spawn(file: &Path, log: &Path) -> Result<Child, ProtectError> {
 }
 
 /// Waits until the node sends.
-fn wait(name: &str, mut child: Option<(&mut Child, &Path)>) -> Result<NodesStatus, ProtectError> {
+fn wait(name: &str, mut child: Option<(&mut Child, &Path)>) -> Result<NodeTables, ProtectError> {
     let end = Instant::now() + START;
     loop {
         let client = Client::to_node(Some(name), Path::new(DIRECTORY));
-        // The first supervision frame ends the silence after a start.
-        match client.and_then(|mut client| client.nodes()) {
-            Ok(nodes) if nodes.supervision_sent > 0 => return Ok(nodes),
+        match client.and_then(|mut client| client.tables()) {
+            Ok(tables) if sends(&tables) => return Ok(tables),
             Ok(_) | Err(_) => {}
         }
         if let Some((child, log)) = &mut child {
@@ -115,6 +114,17 @@ fn wait(name: &str, mut child: Option<(&mut Child, &Path)>) -> Result<NodesStatu
             return Err(ProtectError::NotStarted { why });
         }
         std::thread::sleep(PAUSE);
+    }
+}
+
+/// Returns whether the silence after the start of a node has ended.
+fn sends(tables: &NodeTables) -> bool {
+    match tables {
+        // The first supervision frame ends it.
+        NodeTables::Prp(nodes) => nodes.supervision_sent > 0,
+        NodeTables::Wildcards(tables) => {
+            tables.wildcards.iter().all(|wildcard| wildcard.silence_ms.is_none())
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use onbeat_frer::dataplane::DataPlane;
 use onbeat_frer::prp::Parameters;
 use onbeat_frer::spec::Stream;
+use onbeat_frer::wildcard::Wildcard;
 use onbeat_frer_user::{Options as UserOptions, PollMode, UserPlane};
 use onbeat_frer_xdp::{
     Error as PlaneError, Options as PlaneOptions, PinDirectory, PinOwner, Plane,
@@ -66,6 +67,8 @@ pub(super) struct Node {
     pub(super) journal: Journal,
     /// The entity of a PRP node, as set last.
     pub(super) lre: Option<Parameters>,
+    /// The wildcards, as set last.
+    pub(super) wildcards: Vec<Wildcard>,
 }
 
 impl Node {
@@ -75,7 +78,7 @@ impl Node {
         let node = config.node.clone();
         let devices = Devices::open(&node.name)?;
         interfaces::resolve(&devices.handle, &mut config.ports)?;
-        super::prp::fit_host(&devices.handle, &mut config)?;
+        super::prp::fit_hosts(&devices.handle, &mut config)?;
         let directory = PinDirectory::open(&node.pin)?;
         if let (Some(directory), false) = (&directory, node.backend.is_user_space()) {
             directory.require_own()?;
@@ -119,6 +122,7 @@ impl Node {
         let mut events = Events::new(config.node.events.keep);
         events.record(&EventSubject::default(), EventDetail::Started);
         let (streams, prp) = (config.streams.clone(), config.prp.clone());
+        let wildcards = config.wildcards.clone();
         let mut node = Self {
             file: file.to_path_buf(),
             watcher: Watcher::new(config.node.events),
@@ -138,6 +142,7 @@ impl Node {
             backend_override: options.backend,
             journal,
             lre: None,
+            wildcards: Vec::new(),
         };
         node.find_peers(&layout.ports, Instant::now());
         for index in 0..layout.ports.len() {
@@ -148,6 +153,7 @@ impl Node {
         }
         node.apply(&layout.ports, &streams)?;
         node.set_lre(&layout.ports, prp.as_ref())?;
+        node.set_wildcards(&layout.ports, &wildcards)?;
         node.watch_all(&StreamSet::default());
         node.drop_former_ports()?;
         node.report_frame_loss(&layout, EgressPorts::All)?;
@@ -237,7 +243,7 @@ impl Node {
             })
         };
         interfaces::resolve(&self.devices.handle, &mut new.ports)?;
-        super::prp::fit_host(&self.devices.handle, &mut new)?;
+        super::prp::fit_hosts(&self.devices.handle, &mut new)?;
         let (old, now) = (&self.setup.node, &new.node);
         if old.name != now.name {
             return needs_restart("name", &old.name, &now.name);
@@ -297,10 +303,13 @@ impl Node {
         }
         self.report_frame_loss(&layout, EgressPorts::All)?;
         let counted = self.read_changing_shares(&new)?;
+        let counted_by_wildcards = self.wildcard_shares()?;
         self.apply(&new.ports, &new.streams)?;
         self.set_lre(&new.ports, new.prp.as_ref())?;
+        self.set_wildcards(&new.ports, &new.wildcards)?;
         let before = std::mem::replace(&mut self.setup, Setup::from(new));
         self.keep_counters(counted);
+        self.keep_wildcard_counters(counted_by_wildcards);
         self.watch_all(&before.streams);
         self.read_peers();
         self.account_output(None)?;
@@ -357,6 +366,7 @@ impl Node {
             self.report_mtu(port);
         }
         self.update_lre();
+        self.update_wildcards();
     }
 
     /// Records an event if the link of port number `index` changed.

@@ -135,10 +135,10 @@ pub enum Error {
          this capability"
     )]
     GuardPermission,
-    /// A LAN of a PRP node is too narrow for frames of the host with their trailer.
+    /// A LAN of a PRP node, or a path of a wildcard, is too narrow for frames of the host with their trailer or R-TAG.
     #[error(
         "port {port:?} ({interface}) has MTU {room}, frames from port {host:?} require {needed}: set mtu = {needed} on \
-         the ports of both LANs, or mtu = {} on port {host:?}",
+         the ports of both networks, or mtu = {} on port {host:?}",
         room.saturating_sub(TRAILER)
     )]
     NarrowLan {
@@ -181,7 +181,8 @@ pub enum Error {
     Unsupported(#[from] UnsupportedBackend),
     /// The node has another protocol.
     #[error(
-        "node {node:?} is no PRP node: only those have a NodesTable; set protocol = \"prp\" in [node]"
+        "node {node:?} has no table of nodes: it is no PRP node (protocol = \"prp\"), and has no stream of type \"all\" or \
+         \"vlan\""
     )]
     NotPrp {
         /// Its name.

@@ -31,6 +31,7 @@ mod setup;
 mod status;
 mod upkeep;
 mod watch;
+mod wildcards;
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -47,7 +48,7 @@ use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
 use crate::config::{Backend, Config, InterfaceKind, StreamOperation, Warnings};
-use crate::control::{Reply, Request, Response, Server};
+use crate::control::{Reply, Request, Response, Server, WildcardTables};
 use crate::notify::Notifier;
 use crate::service::MissingDropIns;
 use assembly::Node;
@@ -76,7 +77,7 @@ pub fn check(config: &Config) -> Result<Warnings> {
     let handle = Handle::open()?;
     let mut config = config.clone();
     interfaces::resolve(&handle, &mut config.ports)?;
-    prp::fit_host(&handle, &mut config)?;
+    prp::fit_hosts(&handle, &mut config)?;
     let warnings = config.check(|port| match handle.link(&port.attached_interface()) {
         Ok(link) => Some(link.mtu),
         // The MTU of a new pair; an interface may be of another machine.
@@ -381,6 +382,13 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
         },
         Request::Nodes => match node.nodes() {
             Ok(Some(nodes)) => Response::Nodes { nodes: Box::new(nodes) },
+            Ok(None) if !node.setup.wildcards.is_empty() => match node.wildcard_status() {
+                Ok(wildcards) => {
+                    let tables = WildcardTables { node: node.setup.node.name.clone(), wildcards };
+                    Response::Wildcards { tables: Box::new(tables) }
+                }
+                Err(error) => failed(error),
+            },
             Ok(None) => failed(Error::NotPrp { node: node.setup.node.name.clone() }),
             Err(error) => failed(error),
         },

@@ -38,7 +38,7 @@ impl Node {
         let why = self.narrow(index, &mtus);
         // Until the next reading, frames may have been lost that fit by now.
         mtus[index] = Some(before);
-        for narrow in narrow_paths(self.setup.streams.iter(), &mtus) {
+        for narrow in narrow_paths(self.setup.streams.iter(), &self.setup.wildcards, &mtus) {
             self.upkeep.output.note_narrow(&self.setup.port(narrow.port).name);
         }
         let port = &self.setup.ports[index];
@@ -52,9 +52,11 @@ impl Node {
         let is_port = |port: PortId| usize::from(port.0) == index;
         let receives = |name: &str| {
             let stream = self.setup.streams.get(name);
+            let mut wildcards = self.setup.wildcards.iter();
             stream.is_some_and(|stream| stream.members.iter().any(|member| is_port(member.port)))
+                || wildcards.any(|wildcard| wildcard.name == name && is_port(wildcard.link.host))
         };
-        let paths = narrow_paths(self.setup.streams.iter(), mtus);
+        let paths = narrow_paths(self.setup.streams.iter(), &self.setup.wildcards, mtus);
         let mut paths: Vec<_> =
             paths.filter(|path| is_port(path.port) || receives(path.stream)).collect();
         // Those of the port itself first; the widest requirement covers all streams of its port.

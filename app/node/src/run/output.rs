@@ -168,7 +168,7 @@ impl Node {
                 _ => Some(SkipCause::InterfaceDown),
             })
             .collect();
-        for narrow in narrow_paths(self.setup.streams.iter(), &mtus) {
+        for narrow in narrow_paths(self.setup.streams.iter(), &self.setup.wildcards, &mtus) {
             causes[usize::from(narrow.port.0)].get_or_insert(SkipCause::ExceedsMtu);
         }
         causes

@@ -134,6 +134,14 @@ impl Node {
             Err(error) => tracing::error!("counters of changed streams cannot be read: {error}"),
         }
     }
+
+    /// Keeps the contributions that wildcards lose by a change, as [`Node::keep_counters`].
+    pub(super) fn keep_wildcard_counters(&mut self, before: Shares) {
+        match self.wildcard_shares() {
+            Ok(after) => self.former_counters.add(before, &after),
+            Err(error) => tracing::error!("counters of wildcards cannot be read: {error}"),
+        }
+    }
 }
 
 #[cfg(test)]

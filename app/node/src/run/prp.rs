@@ -1,10 +1,12 @@
-//! The link redundancy entity of a PRP node: its parameters by the interfaces, supervision, events.
+//! The link redundancy entity of a PRP node, and what wildcards have in common with it: parameters by the interfaces,
+//! supervision, events.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use onbeat_frer::counters::PortCounters;
 use onbeat_frer::dataplane::{AttachedPort, Attachment, Mode};
-use onbeat_frer::prp::{LanPort, Observer, Parameters, PrpEvent, Reading};
+use onbeat_frer::prp::{Lan, LanPort, Observer, Parameters, PrpEvent, Reading};
 use onbeat_frer::spec::PortId;
 use onbeat_netdev::Handle;
 use onbeat_wire::MacAddress;
@@ -15,7 +17,7 @@ use super::clock::monotonic_ns;
 use super::error::{Error, Result};
 use super::events::EventSubject;
 use super::setup::names;
-use crate::config::{Config, PortConfig, PrpConfig, TRAILER};
+use crate::config::{Config, LinkConfig, PortConfig, TRAILER};
 use crate::control::{EventDetail, LanStatus, NodesStatus};
 
 /// The longest frames of the host whose LSDU size a trailer can state: 4,095 octets with the trailer.
@@ -30,40 +32,72 @@ pub(super) struct PrpUpkeep {
     supervision_at: Instant,
     observation_at: Instant,
     observer: Observer,
+    /// By wildcard.
+    pub(super) observers: BTreeMap<String, Observer>,
 }
 
 impl PrpUpkeep {
     pub(super) fn new(now: Instant) -> Self {
-        Self { supervision_at: now, observation_at: now, observer: Observer::default() }
+        Self {
+            supervision_at: now,
+            observation_at: now,
+            observer: Observer::default(),
+            observers: BTreeMap::new(),
+        }
     }
 }
 
-/// Sets the MTU of the host's interface if the node makes it and the file has none: a frame with its trailer fits into
-/// the MTU of both LANs. Sets its address, the same one at each start. Checks the MTUs of other interfaces. A missing
-/// interface is not checked.
+/// Sets the MTU of the host's interface, of a PRP node or of wildcards, if the node makes it and the file has none: a frame
+/// with its trailer or R-TAG fits into the MTU of both networks. Sets its address, the same one at each start. Checks the
+/// MTUs of other interfaces. A missing interface is not checked.
 ///
 /// # Errors
-/// The MTU of a LAN is too small.
-pub(super) fn fit_host(handle: &Handle, config: &mut Config) -> Result<()> {
-    let Some(prp) = &config.prp else { return Ok(()) };
+/// The MTU of a network is too small.
+pub(super) fn fit_hosts(handle: &Handle, config: &mut Config) -> Result<()> {
+    if let Some(prp) = &config.prp {
+        let (host, paths, name) = (prp.host, [prp.a, prp.b], config.node.name.clone());
+        fit_host(handle, config, host, &paths, &name, MAX_MTU)?;
+    }
+    let mut hosts: BTreeMap<PortId, Vec<PortId>> = BTreeMap::new();
+    for wildcard in &config.wildcards {
+        hosts.entry(wildcard.link.host).or_default().extend([wildcard.link.a, wildcard.link.b]);
+    }
+    for (host, paths) in hosts {
+        // Several host ports can have the same paths.
+        let name = config.port(host).interface.clone();
+        fit_host(handle, config, host, &paths, &name, u32::MAX)?;
+    }
+    Ok(())
+}
+
+/// Fits a host port into its paths. `name` distinguishes the addresses of hosts with the same paths.
+fn fit_host(
+    handle: &Handle,
+    config: &mut Config,
+    host: PortId,
+    paths: &[PortId],
+    name: &str,
+    most: u32,
+) -> Result<()> {
     let link = |port: PortId| handle.link(&config.port(port).attached_interface()).ok();
     let mtu = |port: PortId| config.port(port).mtu.or_else(|| Some(link(port)?.mtu));
-    let address = || Some(host_address(&config.node.name, link(prp.a)?.mac?, link(prp.b)?.mac?));
+    let address = || Some(host_address(name, link(paths[0])?.mac?, link(paths[1])?.mac?));
     let mac = address();
-    let (Some(a), Some(b)) = (mtu(prp.a), mtu(prp.b)) else { return Ok(()) };
-    let lans = [(prp.a, a), (prp.b, b)];
-    let host_mtu = mtu(prp.host);
-    let (narrow, room) = if lans[0].1 <= lans[1].1 { lans[0] } else { lans[1] };
-    let host = usize::from(prp.host.0);
+    let rooms: Option<Vec<_>> = paths.iter().map(|port| Some((mtu(*port)?, *port))).collect();
+    let Some((room, narrow)) = rooms.and_then(|rooms| rooms.into_iter().min()) else {
+        return Ok(());
+    };
+    let host_mtu = mtu(host);
+    let host = usize::from(host.0);
     config.ports[host].mac = mac;
     if config.ports[host].create.is_some() && config.ports[host].mtu.is_none() {
         config.ports[host].mtu = Some(room.saturating_sub(TRAILER));
         return Ok(());
     }
     let Some(host_mtu) = host_mtu else { return Ok(()) };
-    if host_mtu > MAX_MTU {
+    if host_mtu > most {
         let port = config.ports[host].name.clone();
-        return Err(Error::LongFrames { port, mtu: host_mtu, most: MAX_MTU });
+        return Err(Error::LongFrames { port, mtu: host_mtu, most });
     }
     let needed = host_mtu + TRAILER;
     if room >= needed {
@@ -90,11 +124,40 @@ fn host_address(node: &str, a: MacAddress, b: MacAddress) -> MacAddress {
     MacAddress([first & 0xfc | 2, second, third, fourth, fifth, sixth])
 }
 
+/// Returns the LAN that an event concerns.
+pub(super) fn lan_of(event: &PrpEvent) -> Option<Lan> {
+    match *event {
+        PrpEvent::LanLost(_, lan)
+        | PrpEvent::LanRestored(_, lan)
+        | PrpEvent::WrongLan(_, lan)
+        | PrpEvent::OwnFramesReturn(lan, _) => Some(lan),
+        PrpEvent::NodeAppeared(..)
+        | PrpEvent::NodeGone(_)
+        | PrpEvent::FurtherNodes(_)
+        | PrpEvent::TableFull => None,
+    }
+}
+
+/// Returns the contributions of an entity to the counters of its ports.
+pub(super) fn shares(
+    link: &LinkConfig,
+    reading: &Reading,
+) -> impl Iterator<Item = (PortId, PortCounters)> + use<> {
+    let [a, b] = reading.lans.map(|counters| PortCounters {
+        input_packets: counters.received,
+        passed: counters.accepted,
+        discard: counters.duplicates,
+        ..PortCounters::default()
+    });
+    let host = PortCounters { input_packets: reading.host.received, ..PortCounters::default() };
+    [(link.a, a), (link.b, b), (link.host, host)].into_iter()
+}
+
 impl Node {
     /// Sets the entity's parameters by the present addresses of the interfaces. An interface that is missing keeps its
     /// former address.
-    pub(super) fn set_lre(&mut self, ports: &[PortConfig], prp: Option<&PrpConfig>) -> Result<()> {
-        let lre = prp.map(|prp| self.parameters(ports, prp));
+    pub(super) fn set_lre(&mut self, ports: &[PortConfig], prp: Option<&LinkConfig>) -> Result<()> {
+        let lre = prp.map(|prp| self.parameters(ports, prp, self.lre.as_ref()));
         if lre != self.lre {
             prp.map_or(Ok(()), |prp| self.refuse_generic_veth(ports, prp))?;
             self.plane.set_lre(&names(ports), lre.as_ref())?;
@@ -105,7 +168,7 @@ impl Node {
 
     /// Refuses a LAN over a veth in generic mode: the kernel's generic XDP skips frames that a program of the same machine
     /// redirected, as the other end's copies are in generic mode.
-    fn refuse_generic_veth(&self, ports: &[PortConfig], prp: &PrpConfig) -> Result<()> {
+    fn refuse_generic_veth(&self, ports: &[PortConfig], prp: &LinkConfig) -> Result<()> {
         let attached = self.plane.ports();
         for port in [prp.a, prp.b].map(|port| &ports[usize::from(port.0)]) {
             let is_generic = |attached: &AttachedPort| {
@@ -128,10 +191,15 @@ impl Node {
         }
     }
 
-    fn parameters(&self, ports: &[PortConfig], prp: &PrpConfig) -> Parameters {
+    /// Returns parameters by the present addresses of the interfaces, or those `before`.
+    pub(super) fn parameters(
+        &self,
+        ports: &[PortConfig],
+        prp: &LinkConfig,
+        before: Option<&Parameters>,
+    ) -> Parameters {
         let mac = |interface: &str| self.devices.handle.link(interface).ok()?.mac;
         let of = |port: PortId| &ports[usize::from(port.0)];
-        let before = self.lre.as_ref();
         let lan = |port: PortId, before: Option<MacAddress>| LanPort {
             port,
             mac: mac(&of(port).attached_interface()).or(before).unwrap_or_default(),
@@ -153,12 +221,17 @@ impl Node {
     /// When [`Node::supervise`] is due.
     pub(super) fn next_supervision(&self) -> Option<Instant> {
         let upkeep = &self.upkeep.prp;
-        self.lre.as_ref().map(|_| upkeep.supervision_at.min(upkeep.observation_at))
+        self.has_tables().then(|| upkeep.supervision_at.min(upkeep.observation_at))
     }
 
-    /// Sends supervision frames and records events, if they are due.
+    /// Whether the node has tables of nodes.
+    fn has_tables(&self) -> bool {
+        self.lre.is_some() || !self.wildcards.is_empty()
+    }
+
+    /// Sends supervision frames, removes expired entries and records events, if that is due.
     pub(super) fn supervise(&mut self, now: Instant) {
-        if self.lre.is_none() {
+        if !self.has_tables() {
             return;
         }
         if self.upkeep.prp.supervision_at <= now {
@@ -178,21 +251,13 @@ impl Node {
                 Ok(None) => {}
                 Err(error) => tracing::error!("{error}"),
             }
+            self.observe_wildcards();
         }
     }
 
     fn observe(&mut self, reading: &Reading) {
         for event in self.upkeep.prp.observer.observe(monotonic_ns(), reading) {
-            let lan = match event {
-                PrpEvent::LanLost(_, lan)
-                | PrpEvent::LanRestored(_, lan)
-                | PrpEvent::WrongLan(_, lan)
-                | PrpEvent::OwnFramesReturn(lan, _) => Some(lan),
-                PrpEvent::NodeAppeared(..)
-                | PrpEvent::NodeGone(_)
-                | PrpEvent::FurtherNodes(_)
-                | PrpEvent::TableFull => None,
-            };
+            let lan = lan_of(&event);
             let port = self.setup.ports.iter().find(|port| lan.is_some() && port.lan == lan);
             let port = port.map(|port| port.name.clone());
             let subject = EventSubject { port: port.as_deref(), ..EventSubject::default() };
@@ -205,16 +270,7 @@ impl Node {
         let (Some(prp), Some(reading)) = (&self.setup.prp, self.plane.read_lre()?) else {
             return Ok(());
         };
-        for (port, counters) in [prp.a, prp.b].into_iter().zip(reading.lans) {
-            sums[usize::from(port.0)] += PortCounters {
-                input_packets: counters.received,
-                passed: counters.accepted,
-                discard: counters.duplicates,
-                ..PortCounters::default()
-            };
-        }
-        let host = PortCounters { input_packets: reading.host.received, ..PortCounters::default() };
-        sums[usize::from(prp.host.0)] += host;
+        shares(prp, &reading).for_each(|(port, share)| sums[usize::from(port.0)] += share);
         Ok(())
     }
 

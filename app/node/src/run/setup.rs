@@ -2,7 +2,9 @@
 
 use onbeat_frer::spec::{PortId, Stream};
 
-use crate::config::{Config, NodeConfig, PortConfig, PrpConfig, StreamSet};
+use crate::config::{
+    Config, ConfigParts, LinkConfig, NodeConfig, PortConfig, StreamSet, WildcardConfig,
+};
 
 /// The active configuration: the file, and later changes of single streams.
 #[derive(Debug)]
@@ -11,7 +13,9 @@ pub(super) struct Setup {
     /// A [`PortId`] is an index here.
     pub(super) ports: Vec<PortConfig>,
     /// With the protocol PRP.
-    pub(super) prp: Option<PrpConfig>,
+    pub(super) prp: Option<LinkConfig>,
+    /// By precedence.
+    pub(super) wildcards: Vec<WildcardConfig>,
     pub(super) streams: StreamSet,
     /// By ingress port: the set of egress ports of present and past streams.
     connected: Vec<u64>,
@@ -19,9 +23,9 @@ pub(super) struct Setup {
 
 impl From<Config> for Setup {
     fn from(config: Config) -> Self {
-        let (node, ports, prp, streams) = config.into_parts();
+        let ConfigParts { node, ports, prp, wildcards, streams } = config.into_parts();
         let connected = connections(ports.len(), streams.iter());
-        Self { node, ports, prp, streams, connected }
+        Self { node, ports, prp, wildcards, streams, connected }
     }
 }
 
@@ -78,11 +82,11 @@ impl Layout {
     pub(super) fn new<'a>(
         node: &NodeConfig,
         ports: &[PortConfig],
-        prp: Option<&PrpConfig>,
+        prp: Option<&LinkConfig>,
         streams: impl IntoIterator<Item = &'a Stream> + Clone,
     ) -> Self {
         let mut egress = connections(ports.len(), streams.clone());
-        if let Some(PrpConfig { a, b, host, .. }) = prp {
+        if let Some(LinkConfig { a, b, host, .. }) = prp {
             let [a, b, host] = [a, b, host].map(|port| usize::from(port.0));
             egress[host] |= 1 << a | 1 << b;
             egress[a] |= 1 << host;

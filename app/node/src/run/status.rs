@@ -29,6 +29,7 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
         }
     }
     node.add_redundant(&mut sums)?;
+    node.add_wildcards(&mut sums)?;
     let attached = node.plane.ports();
     Ok(NodeStatus {
         node: setup.node.name.clone(),
@@ -42,6 +43,7 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
         data_plane: setup.node.backend.to_string(),
         output_gap: node.plane.output_gap().map(str::to_owned),
         streams,
+        wildcards: node.wildcard_status()?,
         ports: (setup.ports.iter().zip(sums))
             .map(|(port, sums)| of_port(node, port, &attached, sums))
             .collect::<Result<_>>()?,

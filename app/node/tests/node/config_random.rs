@@ -8,6 +8,7 @@ const GOOD: &[&str] = &[
     include_str!("../../../../examples/reference.toml"),
     include_str!("../../../../examples/listener-end-system.toml"),
     include_str!("../../../../examples/ladder/e.toml"),
+    include_str!("../../../../examples/wildcards.toml"),
 ];
 
 /// Text that a mutation inserts: pieces with and without a meaning in a configuration.

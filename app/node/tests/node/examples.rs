@@ -32,7 +32,7 @@ fn every_example_is_valid_and_leaves_room_for_the_tag() {
             }
         }
     }
-    assert_eq!(count, 13);
+    assert_eq!(count, 14);
 }
 
 #[test]

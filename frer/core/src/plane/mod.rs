@@ -6,7 +6,8 @@
 //!          Unmatched            Dropped                                    Replica::write
 //! ```
 //!
-//! Frames that match no stream are processed by the link redundancy entity ([`crate::prp`]), if there is one.
+//! Frames that match no stream are processed by the link redundancy entity ([`crate::prp`]), if there is one, or by
+//! wildcards ([`crate::wildcard`]).
 //!
 //! Pure, as all of this crate: the owner of the sockets passes in frames and time, and sends the output. The
 //! time to add or remove a stream does not depend on the number of streams. State of a stream's functions is
@@ -32,6 +33,7 @@ use crate::prp::{Copies, Lre, Outcome, Parameters};
 use crate::reading::StreamReading;
 use crate::spec::{PortId, Stream};
 use crate::validate::RecoveryError;
+use crate::wildcard::{Wildcard, WildcardReading, Wildcards};
 
 /// The longest frame that ends within its headers: two addresses, two VLAN tags, a sequence tag and half of
 /// the EtherType after it.
@@ -48,11 +50,11 @@ const AHEAD: usize = 8;
 pub enum Disposition<'a> {
     /// The frame matches no stream.
     Unmatched,
-    /// The frame matches a stream and is discarded, or the link redundancy entity discards it.
+    /// The frame matches a stream and is discarded, or the link redundancy entity or a wildcard discards it.
     Dropped,
     /// The frame is sent by these ports.
     Sent(Replicas<'a>),
-    /// The frame matches no stream, and the link redundancy entity sends these copies.
+    /// The frame matches no stream, and the link redundancy entity or a wildcard sends these copies.
     Copied(Copies<'a>),
 }
 
@@ -92,6 +94,8 @@ pub struct Plane {
     splits: Splits,
     /// Processes frames of its ports that match no stream.
     lre: Option<Box<Lre>>,
+    /// Process frames of their ports that match no stream.
+    wildcards: Wildcards,
 }
 
 impl Plane {
@@ -111,6 +115,7 @@ impl Plane {
             names: HashMap::with_capacity(streams),
             splits: Splits::default(),
             lre: None,
+            wildcards: Wildcards::default(),
         }
     }
 
@@ -128,6 +133,22 @@ impl Plane {
     /// Returns the link redundancy entity.
     pub fn lre(&mut self) -> Option<&mut Lre> {
         self.lre.as_deref_mut()
+    }
+
+    /// Sets the wildcards: see [`Wildcards::set`].
+    pub fn set_wildcards(&mut self, wildcards: &[Wildcard], now_ns: u64) {
+        self.wildcards.set(wildcards, now_ns);
+    }
+
+    /// Returns the state of the wildcards, by precedence.
+    pub fn read_wildcards(&self, now_ns: u64) -> Vec<WildcardReading> {
+        self.wildcards.read(now_ns)
+    }
+
+    /// Removes expired entries of the tables of wildcards; returns whether there are wildcards.
+    pub fn expire_wildcards(&mut self, now_ns: u64) -> bool {
+        self.wildcards.expire(now_ns);
+        !self.wildcards.is_empty()
     }
 
     /// Adds a stream, or changes the one of the same name. A generator, a recovery function and the counters
@@ -319,7 +340,15 @@ impl Plane {
         now_ns: u64,
         octets: &'a [u8],
     ) -> Disposition<'a> {
-        let outcome = self.lre.as_mut().map(|lre| lre.frame(port, now_ns, octets));
+        let outcome = match &mut self.lre {
+            Some(lre) => Some(lre.frame(port, now_ns, octets)),
+            None if self.wildcards.is_empty() => None,
+            // A frame that ends within its headers is in no wildcard.
+            None => {
+                let frame = Frame::parse(octets).ok();
+                frame.and_then(|frame| self.wildcards.frame(port, now_ns, &frame))
+            }
+        };
         match outcome {
             Some(Outcome::Send(copies)) => Disposition::Copied(copies),
             Some(Outcome::Discard) => Disposition::Dropped,

@@ -1,4 +1,5 @@
-//! PRP (IEC 62439-3, clause 4): a link redundancy entity between a host and two LANs.
+//! PRP (IEC 62439-3, clause 4): a link redundancy entity between a host and two LANs. The wildcards of a FRER node
+//! ([`crate::wildcard`]) use it too, with R-TAGs.
 //!
 //! ```text
 //!   host port ──► number, trailer ──► copy on LAN A, copy on LAN B
@@ -18,8 +19,10 @@
 //!
 //! What the text of the standard does not settle is marked in docs/reference/clauses.md.
 
+mod copies;
 mod discard;
 mod nodes;
+mod number_space;
 mod proxies;
 mod reading;
 mod supervisor;
@@ -27,11 +30,13 @@ mod watch;
 
 use alloc::vec::Vec;
 
+use onbeat_wire::edit::{Edit, RTagAction, edit_head};
 pub use onbeat_wire::prp::Lan;
 use onbeat_wire::prp::supervision;
 use onbeat_wire::prp::{self, Tail};
-use onbeat_wire::{EtherType, Frame, MacAddress};
+use onbeat_wire::{EtherType, Frame, MacAddress, SequenceTag};
 
+pub use copies::{Copies, Copy, Outcome};
 pub use nodes::{LanRecord, NodeKind, NodeReading, Nodes, Supervision};
 pub use proxies::ProxyReading;
 pub use reading::{HostCounters, LanCounters, Reading};
@@ -39,7 +44,9 @@ pub use supervisor::Supervisor;
 pub use watch::{Observer, PrpEvent};
 
 use crate::spec::PortId;
+use copies::AddedOctets;
 use discard::ReceivedNumbers;
+pub(crate) use number_space::NumberSpace;
 use proxies::Proxies;
 
 /// LifeCheckInterval: period of supervision frames, in milliseconds.
@@ -91,8 +98,7 @@ impl Parameters {
     /// Returns NodeRebootInterval, in nanoseconds: the silence after a start.
     #[must_use]
     pub fn reboot_silence_ns(&self) -> u64 {
-        let silence_ms = self.entry_forget_ms.saturating_add(REBOOT_MARGIN_MS);
-        u64::from(silence_ms.max(NODE_REBOOT_MS)) * NS_PER_MS
+        number_space::reboot_silence_ns(self.entry_forget_ms)
     }
 }
 
@@ -113,99 +119,44 @@ pub(crate) const fn lan_index(lan: Lan) -> usize {
     }
 }
 
-/// The result of processing a frame.
-#[derive(Debug)]
-pub enum Outcome<'a> {
-    /// The frame is not for the entity, but for the network stack of its interface.
-    Pass,
-    /// The frame is discarded, or has been processed.
-    Discard,
-    /// Copies are sent.
-    Send(Copies<'a>),
+/// The encoding of sequence numbers on the LANs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    /// The trailer of PRP. Frames without one are those of singly attached nodes.
+    Prp,
+    /// The R-TAG of 802.1CB 7.8. Frames without one are not for the entity; there are no supervision frames.
+    RTag,
 }
 
-/// A copy of a frame to send: octets of the received frame, and octets after them.
+/// The role of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Towards a LAN.
+    Lan(Lan),
+    /// Towards the host.
+    Host,
+}
+
+/// The number of a received frame.
 #[derive(Debug, Clone, Copy)]
-pub struct Copy<'a> {
-    /// The sending port.
-    pub port: PortId,
-    /// The frame, without its trailer.
-    pub octets: &'a [u8],
-    /// Padding and trailer; `None`: without a trailer.
-    pub tail: Option<Tail>,
+struct ReceivedTag {
+    sequence: u16,
+    /// The LAN that it names; `None`: its format names none.
+    lan: Option<Lan>,
 }
 
-impl Copy<'_> {
-    /// Returns the octets after those of the received frame.
-    #[must_use]
-    pub fn tail(&self) -> &[u8] {
-        self.tail.as_ref().map_or(&[], Tail::as_slice)
-    }
-}
-
-/// The copies of a frame, at most two.
-#[derive(Debug, Clone)]
-pub struct Copies<'a> {
-    copies: [Option<Copy<'a>>; 2],
-}
-
-impl<'a> Iterator for Copies<'a> {
-    type Item = Copy<'a>;
-
-    fn next(&mut self) -> Option<Copy<'a>> {
-        let [first, second] = &mut self.copies;
-        first.take().or_else(|| second.take())
-    }
-}
-
-/// Numbers drawn by this node, to recognize its own frames that return.
-#[derive(Debug, Clone, Copy, Default)]
-struct Drawn {
-    total: u64,
-    /// The period of the last number, the total at its start and at the start of the one before.
-    period: u32,
-    at_start: u64,
-    at_start_before: u64,
-}
-
-impl Drawn {
-    /// Returns the number of the next frame.
-    fn next(&self) -> u16 {
-        self.total as u16
-    }
-
-    /// Draws the number of a frame.
-    fn draw(&mut self, period: u32) {
-        match period.wrapping_sub(self.period) as i32 {
-            // Arrival times of ports are not in order.
-            -1 => return self.total += 1,
-            0 => {}
-            1 => (self.at_start_before, self.at_start) = (self.at_start, self.total),
-            _ => (self.at_start_before, self.at_start) = (self.total, self.total),
-        }
-        self.period = period;
-        self.total += 1;
-    }
-
-    /// Returns whether a number was drawn within the forget time.
-    fn is_recent(&self, number: u16, period: u32) -> bool {
-        let since = match period.wrapping_sub(self.period) as i32 {
-            -1 | 0 => self.at_start_before,
-            1 => self.at_start,
-            _ => self.total,
-        };
-        let age = (self.total.wrapping_sub(1) as u16).wrapping_sub(number);
-        u64::from(age) < self.total - since
+impl ReceivedTag {
+    fn is_of_other(self, lan: Lan) -> bool {
+        self.lan.is_some_and(|named| named != lan)
     }
 }
 
 /// A link redundancy entity.
 #[derive(Debug)]
 pub struct Lre {
+    format: Format,
     parameters: Parameters,
-    drawn: Drawn,
-    /// No frame is sent before this time: receivers still remember the numbers of a former process.
-    silent_until_ns: u64,
+    number_space: NumberSpace,
     supervisor: Supervisor,
     nodes: Nodes<ReceivedNumbers>,
     proxies: Proxies,
@@ -217,12 +168,21 @@ impl Lre {
     /// Starts an entity, which sends nothing for NodeRebootInterval.
     #[must_use]
     pub fn new(parameters: Parameters, now_ns: u64) -> Self {
-        let silence = parameters.reboot_silence_ns();
+        let number_space = NumberSpace::new(parameters.entry_forget_ms, now_ns);
+        Self::with_format(Format::Prp, parameters, number_space)
+    }
+
+    /// Starts an entity that sends R-TAGs, with the numbers of its node.
+    pub(crate) fn r_tag(parameters: Parameters) -> Self {
+        Self::with_format(Format::RTag, parameters, NumberSpace::default())
+    }
+
+    fn with_format(format: Format, parameters: Parameters, number_space: NumberSpace) -> Self {
         Self {
+            format,
             nodes: Nodes::new(parameters.max_nodes.into()),
             parameters,
-            drawn: Drawn::default(),
-            silent_until_ns: now_ns.saturating_add(silence),
+            number_space,
             supervisor: Supervisor::default(),
             proxies: Proxies::default(),
             lans: [LanCounters::default(); 2],
@@ -244,23 +204,46 @@ impl Lre {
 
     /// Processes a frame received at `port`.
     pub fn frame<'a>(&mut self, port: PortId, now_ns: u64, octets: &'a [u8]) -> Outcome<'a> {
-        let Parameters { a, b, host, .. } = self.parameters;
-        let role = match port {
-            port if port == a.port => Some(Lan::A),
-            port if port == b.port => Some(Lan::B),
-            port if port == host => None,
-            _ => return Outcome::Pass,
-        };
+        let Some(role) = self.role(port) else { return Outcome::Pass };
         let Ok(frame) = Frame::parse(octets) else {
             match role {
-                Some(lan) => self.lans[lan_index(lan)].malformed += 1,
-                None => self.host.malformed += 1,
+                Role::Lan(lan) => self.lans[lan_index(lan)].malformed += 1,
+                Role::Host => self.host.malformed += 1,
             }
             return Outcome::Discard;
         };
+        self.parsed_frame(role, now_ns, &frame)
+    }
+
+    /// Processes a frame of an entity whose numbers are those of its node.
+    pub(crate) fn frame_of_node<'a>(
+        &mut self,
+        number_space: &mut NumberSpace,
+        role: Role,
+        now_ns: u64,
+        frame: &Frame<'a>,
+    ) -> Outcome<'a> {
+        core::mem::swap(&mut self.number_space, number_space);
+        let outcome = self.parsed_frame(role, now_ns, frame);
+        core::mem::swap(&mut self.number_space, number_space);
+        outcome
+    }
+
+    fn parsed_frame<'a>(&mut self, role: Role, now_ns: u64, frame: &Frame<'a>) -> Outcome<'a> {
         match role {
-            Some(lan) => self.lan_frame(lan, now_ns, &frame),
-            None => self.host_frame(now_ns, &frame),
+            Role::Lan(lan) => self.lan_frame(lan, now_ns, frame),
+            Role::Host => self.host_frame(now_ns, frame),
+        }
+    }
+
+    /// Returns the role of a port; `None`: it is none of the entity.
+    pub(crate) fn role(&self, port: PortId) -> Option<Role> {
+        let Parameters { a, b, host, .. } = self.parameters;
+        match port {
+            port if port == a.port => Some(Role::Lan(Lan::A)),
+            port if port == b.port => Some(Role::Lan(Lan::B)),
+            port if port == host => Some(Role::Host),
+            _ => None,
         }
     }
 
@@ -272,6 +255,10 @@ impl Lre {
             self.host.link_local += 1;
             return Outcome::Discard;
         }
+        if self.format == Format::RTag && frame.sequence_tag().is_some() {
+            self.host.tagged += 1;
+            return Outcome::Discard;
+        }
         if source != self.parameters.mac && source.is_unicast() {
             self.proxies.heard(source, now_ns, self.parameters.max_nodes.into());
         }
@@ -279,7 +266,7 @@ impl Lre {
             self.host.local += 1;
             return Outcome::Discard;
         }
-        if now_ns < self.silent_until_ns {
+        if self.number_space.is_silent(now_ns) {
             self.host.silent += 1;
             return Outcome::Discard;
         }
@@ -297,64 +284,109 @@ impl Lre {
 
     /// Returns both copies of a frame with the next number; `None`: the frame is longer than a trailer can state.
     fn copies<'a>(&mut self, now_ns: u64, frame: &Frame<'a>) -> Option<Copies<'a>> {
-        let octets = frame.octets();
+        let number = self.number_space.drawn.next();
         // A frame that cannot be sent draws no number.
-        let mut tail = Tail::of(frame, self.drawn.next(), Lan::A)?;
-        self.drawn.draw(self.period(now_ns));
+        let (octets, added) = match self.format {
+            Format::Prp => {
+                let a = Tail::of(frame, number, Lan::A)?;
+                let mut b = a;
+                b.set_lan(Lan::B);
+                (frame.octets(), [a, b].map(AddedOctets::Tail))
+            }
+            Format::RTag => {
+                let tagged = edit_head(frame, &[&r_tag(RTagAction::Push(number))]).ok()?;
+                (tagged.rest, [AddedOctets::Headers(tagged.head); 2])
+            }
+        };
+        self.number_space.drawn.draw(self.period(now_ns));
         let Parameters { a, b, .. } = self.parameters;
-        let first = Copy { port: a.port, octets, tail: Some(tail) };
-        tail.set_lan(Lan::B);
-        let second = Copy { port: b.port, octets, tail: Some(tail) };
-        Some(Copies { copies: [Some(first), Some(second)] })
+        let [first, second] = added;
+        let copy = |port, added| Some(Copy { port, octets, added });
+        Some(Copies { copies: [copy(a.port, first), copy(b.port, second)] })
+    }
+
+    /// Returns the sequence number of a frame from a LAN, and the LAN that it names.
+    fn tag(&self, frame: &Frame<'_>) -> Option<ReceivedTag> {
+        match (self.format, frame.sequence_tag()) {
+            (Format::Prp, _) => {
+                let prp::Repr { sequence, lan, .. } = frame.prp().ok()?;
+                Some(ReceivedTag { sequence, lan: Some(lan) })
+            }
+            (Format::RTag, Some(SequenceTag::RTag(tag))) => {
+                Some(ReceivedTag { sequence: tag.sequence, lan: None })
+            }
+            (Format::RTag, _) => None,
+        }
+    }
+
+    /// Returns a frame from a LAN as the host receives it.
+    fn untag<'a>(&self, frame: &Frame<'a>) -> Copy<'a> {
+        let octets = frame.octets();
+        let (octets, added) = match self.format {
+            Format::Prp => (&octets[..octets.len() - prp::TRAILER_LEN], AddedOctets::Nothing),
+            Format::RTag => match edit_head(frame, &[&r_tag(RTagAction::Remove)]) {
+                Ok(edited) => (edited.rest, AddedOctets::Headers(edited.head)),
+                Err(_) => unreachable!("a tag can be removed from any frame"),
+            },
+        };
+        Copy { port: self.parameters.host, octets, added }
     }
 
     fn lan_frame<'a>(&mut self, lan: Lan, now_ns: u64, frame: &Frame<'a>) -> Outcome<'a> {
         let index = lan_index(lan);
         self.lans[index].received += 1;
-        let interface = [self.parameters.a, self.parameters.b][index].mac;
-        // The host may have the address of an interface, as on a radio that sends no other one.
-        let to_interface = frame.destination() == interface && interface != self.parameters.mac;
-        if is_link_local(frame) || to_interface {
+        if is_link_local(frame) || self.is_of_interface(index, frame) {
             self.lans[index].passed += 1;
             return Outcome::Pass;
         }
-        let trailer = frame.prp().ok();
+        let tag = self.tag(frame);
         let source = frame.source();
-        if self.is_own(source, trailer, now_ns) {
+        if self.is_own(source, tag, now_ns) {
             self.lans[index].own += 1;
-            if trailer.is_some_and(|trailer| trailer.lan != lan) {
+            if tag.is_some_and(|tag| tag.is_of_other(lan)) {
                 self.lans[index].own_of_other_lan += 1;
             }
             return Outcome::Discard;
         }
         // A station that moved here from behind the host port.
         self.proxies.remove(source);
-        let is_supervision =
-            supervision::is_destination(frame.destination()) && frame.ethertype() == EtherType::PRP;
-        let is_wrong_lan = trailer.is_some_and(|trailer| trailer.lan != lan);
-        let is_first = self.note(lan, now_ns, source, trailer);
+        let is_supervision = self.format == Format::Prp
+            && supervision::is_destination(frame.destination())
+            && frame.ethertype() == EtherType::PRP;
+        let is_wrong_lan = tag.is_some_and(|tag| tag.is_of_other(lan));
+        let is_first = self.note(lan, now_ns, source, tag);
         let counters = &mut self.lans[index];
         counters.wrong_lan += u64::from(is_wrong_lan);
         if is_supervision {
             self.supervision(lan, now_ns, frame);
             return Outcome::Discard;
         }
-        let octets = match trailer {
+        let copy = match tag {
             Some(_) if !is_first => {
                 counters.duplicates += 1;
                 return Outcome::Discard;
             }
             Some(_) => {
                 counters.accepted += 1;
-                &frame.octets()[..frame.octets().len() - prp::TRAILER_LEN]
+                self.untag(frame)
             }
             None => {
                 counters.untagged += 1;
-                frame.octets()
+                let octets = frame.octets();
+                Copy { port: self.parameters.host, octets, added: AddedOctets::Nothing }
             }
         };
-        let copy = Copy { port: self.parameters.host, octets, tail: None };
         Outcome::Send(Copies { copies: [Some(copy), None] })
+    }
+
+    /// Returns whether a frame from a LAN is for the network stack of its interface, by its destination address.
+    fn is_of_interface(&self, index: usize, frame: &Frame<'_>) -> bool {
+        let interface = [self.parameters.a, self.parameters.b][index].mac;
+        // That stack cannot read an R-TAG. The host may have the address of an interface, as on a radio that sends no
+        // other one.
+        self.format == Format::Prp
+            && frame.destination() == interface
+            && interface != self.parameters.mac
     }
 
     /// Notes a frame in the NodesTable; returns whether it is the first copy.
@@ -363,10 +395,10 @@ impl Lre {
         lan: Lan,
         now_ns: u64,
         source: MacAddress,
-        trailer: Option<prp::Repr>,
+        tag: Option<ReceivedTag>,
     ) -> bool {
         let (period, forget_ns) = (self.period(now_ns), self.entry_forget_ns());
-        let redundant = trailer.is_some();
+        let redundant = tag.is_some();
         let mac = self.nodes.of_source(source, lan_index(lan));
         let Some(node) = self.nodes.entry(mac, redundant, now_ns, forget_ns) else {
             // Twice rather than never. What has no trailer has no second copy.
@@ -378,13 +410,13 @@ impl Lre {
         }
         let record = &mut node.frames[lan_index(lan)];
         record.last_ns = Some(now_ns);
-        let Some(trailer) = trailer else {
+        let Some(tag) = tag else {
             record.untagged += 1;
             return true;
         };
         record.tagged += 1;
-        record.wrong_lan += u64::from(trailer.lan != lan);
-        node.numbers.get_or_insert_default().accept(trailer.sequence, period)
+        record.wrong_lan += u64::from(tag.is_of_other(lan));
+        node.numbers.get_or_insert_default().accept(tag.sequence, period)
     }
 
     /// Notes a supervision frame in the NodesTable.
@@ -406,23 +438,21 @@ impl Lre {
     }
 
     /// Returns whether a frame from a LAN was sent by this node.
-    fn is_own(&self, source: MacAddress, trailer: Option<prp::Repr>, now_ns: u64) -> bool {
+    fn is_own(&self, source: MacAddress, tag: Option<ReceivedTag>, now_ns: u64) -> bool {
         if source == self.parameters.mac {
             return true;
         }
-        // All frames of this node have a trailer. Another number, none, or a station that sends here no more: it has
-        // moved.
-        trailer.is_some_and(|trailer| {
+        // All frames of this node have a number. Another one, none, or a station that sends here no more: it has moved.
+        tag.is_some_and(|tag| {
             self.proxies.sent_within(source, now_ns, self.entry_forget_ns())
-                && self.drawn.is_recent(trailer.sequence, self.period(now_ns))
+                && self.number_space.drawn.is_recent(tag.sequence, self.period(now_ns))
         })
     }
 
     /// Returns the rest of the silence after a start, in milliseconds; `None`: it has ended.
     #[must_use]
     pub fn silence_ms(&self, now_ns: u64) -> Option<u32> {
-        let rest_ns = self.silent_until_ns.checked_sub(now_ns).filter(|rest_ns| *rest_ns > 0)?;
-        Some(u32::try_from(rest_ns.div_ceil(NS_PER_MS)).unwrap_or(u32::MAX))
+        self.number_space.silence_ms(now_ns)
     }
 
     /// Returns the supervision frames that are due, and the time until the next ones in milliseconds. Each is a frame
@@ -435,7 +465,7 @@ impl Lre {
 
     /// Returns both copies of a frame of the entity itself; `None`: in the silence after a start.
     pub fn send<'a>(&mut self, now_ns: u64, octets: &'a [u8]) -> Option<Copies<'a>> {
-        if now_ns < self.silent_until_ns {
+        if self.number_space.is_silent(now_ns) {
             return None;
         }
         let frame = Frame::parse(octets).ok()?;
@@ -459,7 +489,7 @@ impl Lre {
             proxies: self.proxies.read(),
             lans: self.lans,
             host: self.host,
-            next: self.drawn.next(),
+            next: self.number_space.drawn.next(),
             supervised: self.supervisor.sent,
             evicted: self.nodes.evicted(),
             unknown_proxies: self.proxies.unknown,
@@ -489,3 +519,8 @@ fn is_link_local(frame: &Frame<'_>) -> bool {
 
 /// PTP over Ethernet (IEEE 1588 annex F).
 const PTP: EtherType = EtherType(0x88f7);
+
+/// Returns the edit of an R-TAG.
+fn r_tag(rtag: RTagAction) -> Edit {
+    Edit { rtag, ..Edit::default() }
+}

@@ -42,7 +42,7 @@ pub struct LanCounters {
 
 /// Frames received from the host port: all of them, then the reasons of their end.
 ///
-/// `received` = `numbered` + `silent` + `link_local` + `local` + `too_long`.
+/// `received` = `numbered` + `silent` + `link_local` + `local` + `too_long` + `tagged`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HostCounters {
@@ -58,6 +58,9 @@ pub struct HostCounters {
     pub local: u64,
     /// Longer than a trailer can state, discarded.
     pub too_long: u64,
+    /// With an R-TAG or HSR tag where R-TAGs are sent, discarded: its number is that of another sender.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub tagged: u64,
     /// Frames that end within their headers, discarded.
     pub malformed: u64,
 }

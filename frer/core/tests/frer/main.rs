@@ -11,6 +11,7 @@ mod recover_properties;
 mod recover_vectors;
 mod validate;
 mod watch;
+mod wildcard;
 
 #[path = "common/identify.rs"]
 mod identify_cases;

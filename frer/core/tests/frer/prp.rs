@@ -135,6 +135,7 @@ fn check_balance(reading: &Reading) {
         assert!(lan.own_of_other_lan <= lan.own, "{lan:?}");
     }
     let host = &reading.host;
-    let ends = host.numbered + host.silent + host.link_local + host.local + host.too_long;
+    let ends =
+        host.numbered + host.silent + host.link_local + host.local + host.too_long + host.tagged;
     assert_eq!(host.received, ends, "{host:?}");
 }

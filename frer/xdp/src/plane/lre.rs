@@ -575,6 +575,8 @@ impl State {
                 local: host.local,
                 too_long: host.too_long,
                 malformed: host.malformed,
+                // Those of R-TAGs: of wildcards.
+                tagged: 0,
             },
             next: tables.load(word::DRAWN) as u16,
             supervised: self.supervisor.sent,
