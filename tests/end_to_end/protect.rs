@@ -228,6 +228,94 @@ fn sockets_on_a_redundant_interface_lose_nothing_while_its_paths_are_cut() {
     assert_eq!(neighbor(&protected.network.h1, H2), nodes("prot2").mac, "the path answered ARP");
 }
 
+/// The far ends of the paths poll, as redirection to a veth requires: the command chooses XDP then.
+#[test]
+fn programs_in_the_kernel_lose_nothing_while_paths_are_cut_and_without_the_daemon() {
+    if !can_run() {
+        return;
+    }
+    let network = network();
+    let polls = |handle: &Handle, name: &str| {
+        let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
+        ethtool.set_features(name, &[("gro", true)]).unwrap();
+    };
+    ["p1", "p2"].iter().for_each(|port| polls(&network.hub, port));
+    [&network.h1, &network.h2].iter().for_each(|handle| polls(handle, "lanb"));
+    let protected = ProtectedHosts::with(network, ["protb", "protc"], "prp");
+    for node in protected.names {
+        wait_for("each node hears the other on both LANs", || hears(&nodes(node)));
+        let shown = run(&["show", node]).out;
+        assert!(shown.contains("data plane xdp") && !shown.contains("generic"), "{shown}");
+    }
+    exchange_while_paths_are_cut(&protected);
+    let Network { h1, h2, san, .. } = &protected.network;
+    let status = nodes("protc");
+    for lan in &status.lans {
+        assert!(lan.counters.accepted > 0, "{status:?}");
+        assert_eq!((lan.counters.wrong_lan, lan.counters.own), (0, 0), "{status:?}");
+    }
+    assert!(status.lans.iter().any(|lan| lan.counters.duplicates > 0), "{status:?}");
+    assert_eq!(neighbor(h1, H2), status.mac, "the path answered ARP");
+
+    // A host without redundancy, whose broadcasts are for the host and for the path's own stack.
+    h1.add_address("lana", IpAddr::V4(PATH1), 24).unwrap();
+    san.add_address("eth0", IpAddr::V4(PATH3), 24).unwrap();
+    let there = udp(san, Ipv4Addr::UNSPECIFIED, PORT);
+    for (from, to) in [(H1, SAN), (PATH1, PATH3)] {
+        let here = udp(h1, from, PORT);
+        let mut octets = [0; 16];
+        for socket in [&here, &there] {
+            socket.set_read_timeout(Some(BOUND)).unwrap();
+        }
+        for number in 0..20 {
+            // The first one of the other side requires ARP by broadcast.
+            there.send_to(&[number], (from, PORT)).unwrap();
+            let (len, _) = here.recv_from(&mut octets).unwrap();
+            assert_eq!((len, octets[0]), (1, number));
+            here.send_to(&[number + 100], (to, PORT)).unwrap();
+            let (len, source) = there.recv_from(&mut octets).unwrap();
+            assert_eq!((len, octets[0], source.ip()), (1, number + 100, IpAddr::V4(from)));
+        }
+    }
+    assert_eq!(neighbor(san, H1), nodes("protb").mac);
+    let of_path = h1.link("lana").unwrap().mac.unwrap().to_string();
+    assert_eq!(neighbor(san, PATH1), of_path);
+
+    // The programs continue without their daemons.
+    for node in protected.names {
+        let pid = nix::unistd::Pid::from_raw(process_of(node));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+        wait_for("the daemon ends", || nix::sys::signal::kill(pid, None).is_err());
+    }
+    let (here, there) = (udp(h1, H1, 0), udp(h2, H2, PORT));
+    let mut receiver = Receiver::new(there);
+    const DATAGRAMS: u32 = 700;
+    for number in 0..DATAGRAMS {
+        let mut datagram = vec![0x5a; length(number)];
+        datagram[..4].copy_from_slice(&number.to_be_bytes());
+        here.send_to(&datagram, (H2, PORT)).unwrap();
+    }
+    let _ = wait_until(BOUND, || {
+        receiver.drain();
+        receiver.received() >= DATAGRAMS
+    });
+    let all_once = receiver.counts.iter().all(|count| *count == 1);
+    assert!(all_once && receiver.counts.len() == DATAGRAMS as usize, "{:?}", receiver.counts);
+    for (handle, name) in [(h1, "protb"), (h2, "protc")] {
+        let undone = run_in(handle.namespace(), &["protect", "--undo", name]);
+        assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
+        assert!(handle.link(name).unwrap_err().is_not_found());
+        assert_gone(name);
+    }
+}
+
+/// The process of a node.
+fn process_of(node: &str) -> i32 {
+    let status = run(&["show", node, "--json"]).out;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    status["pid"].as_i64().unwrap().try_into().unwrap()
+}
+
 /// Sends by UDP, to a group and by TCP while each path is cut in turn: each datagram arrives once.
 fn exchange_while_paths_are_cut(protected: &ProtectedHosts) {
     let Network { h1, h2, .. } = &protected.network;

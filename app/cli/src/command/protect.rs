@@ -1,10 +1,12 @@
 //! `onbeat protect`
 
+use onbeat_node::config::Backend;
 use onbeat_node::protect::{self, Format, Lifetime, Protection};
 use onbeat_node::run::Removal;
 
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output;
+use onbeat_terminal::values::one_of;
 
 /// Make a link redundant: one interface above two networks
 ///
@@ -40,6 +42,9 @@ pub(crate) struct Arguments {
     /// smaller LAN]
     #[arg(long, value_parser = clap::value_parser!(u32).range(68..=4089), conflicts_with = "protected")]
     mtu: Option<u32>,
+    /// Data plane [default: xdp if the drivers of all interfaces support it and the format is prp, else packet]
+    #[arg(long, value_name = "NAME", value_parser = one_of(Backend::ALL), conflicts_with = "undo")]
+    backend: Option<Backend>,
     /// Print the changes and the configuration, and change nothing
     #[arg(long)]
     check: bool,
@@ -74,12 +79,13 @@ impl From<FormatName> for Format {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
-        let Self { lans, format, name, protected, mtu, check, save, undo, json } = self;
+        let Self { lans, format, name, protected, mtu, backend, check, save, undo, json } = self;
         if let Some(name) = undo {
             return remove(name);
         }
         let lans = lans.try_into().map_err(|_| Failure::new("two interfaces are required"))?;
-        let protection = Protection { format: format.into(), name, lans, protected, mtu };
+        let format = format.into();
+        let protection = Protection { format, name, lans, protected, mtu, backend };
         let plan = protection.plan()?;
         if check {
             let changes: String = plan.changes.iter().map(|line| format!("{line}\n")).collect();

@@ -18,18 +18,20 @@ pub(super) fn examine(root: &HostRoot<'_>) -> Vec<Finding> {
     ]
 }
 
+/// Returns major and minor version of a release.
+pub(crate) fn version_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
 fn version(root: &HostRoot<'_>) -> Finding {
     let what = "kernel version";
     let Some(release) = root.read("/proc/sys/kernel/osrelease") else {
         return Finding::new("kernel-version", Level::Warn, what, "unknown")
             .remedy("mount -t proc proc /proc");
     };
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
-    let found = (numbers.next().flatten(), numbers.next().flatten());
-    match found {
-        (Some(major), Some(minor)) if (major, minor) >= OLDEST => {
-            Finding::ok("kernel-version", what, release)
-        }
+    match version_of(&release) {
+        Some(found) if found >= OLDEST => Finding::ok("kernel-version", what, release),
         _ => Finding::new("kernel-version", Level::Bad, what, release)
             .remedy("boot Linux 6.1 or later (Debian 12 has it)"),
     }

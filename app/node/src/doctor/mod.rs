@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use device::{Device, DeviceReader, KernelDevices};
 pub use fix::{FixReport, Target, UNDO};
+pub(crate) use kernel::version_of;
 pub use root::HostRoot;
 
 /// Severity of a finding.

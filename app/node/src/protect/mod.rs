@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use onbeat_host::{PrivateDirectory, RUN, replace};
 use onbeat_netdev::{Handle, Link};
 
-use crate::config::{Config, TRAILER, is_name, name_rule};
+use crate::config::{Backend, Config, TRAILER, is_name, name_rule};
 use crate::control::NodeTables;
 use crate::run;
 use obstacle::Obstacles;
@@ -60,6 +60,8 @@ pub struct Protection {
     pub protected: Option<String>,
     /// MTU of the interface to create.
     pub mtu: Option<u32>,
+    /// The data plane; `None`: XDP if it has the format and all drivers support it, else packet sockets.
+    pub backend: Option<Backend>,
 }
 
 /// Whether a configuration outlives a restart of the host.
@@ -119,19 +121,29 @@ impl Protection {
         }
         obstacles.into_result()?;
         let [Some(a), Some(b)] = &links else { unreachable!("a missing one is an obstacle") };
-        let text = self.text([raised(a), raised(b)]);
+        let backend = match (self.backend, self.format) {
+            (Some(backend), _) => backend,
+            (None, Format::RTag) => Backend::Packet,
+            (None, Format::Prp) => {
+                let interfaces = self.lans.iter().chain(&self.protected).map(String::as_str);
+                run::prp_backend(interfaces)?
+            }
+        };
+        let text = self.text(backend, [raised(a), raised(b)]);
         Config::parse(&text, &self.name).map_err(run::Error::from)?;
         let changes = self.changes([a, b], raised, protected.as_ref());
         Ok(Plan { name: self.name.clone(), text, changes })
     }
 
     /// Returns the configuration file, with MTUs to set on the LANs.
-    fn text(&self, mtus: [Option<u32>; 2]) -> String {
-        let node = match self.format {
-            Format::Prp => "protocol = \"prp\"",
-            Format::RTag => "backend = \"packet\"",
+    fn text(&self, backend: Backend, mtus: [Option<u32>; 2]) -> String {
+        let protocol = match self.format {
+            Format::Prp => "protocol = \"prp\"\n",
+            Format::RTag => "",
         };
-        let mut text = format!("{MARK}\n\n[node]\nname = \"{}\"\n{node}\n", self.name);
+        let name = &self.name;
+        let mut text =
+            format!("{MARK}\n\n[node]\nname = \"{name}\"\n{protocol}backend = \"{backend}\"\n");
         let mtu = |mtu: Option<u32>| mtu.map(|mtu| format!("mtu = {mtu}\n")).unwrap_or_default();
         // Writing to a String cannot fail.
         let _ = match &self.protected {
@@ -370,7 +382,14 @@ mod tests {
 
     fn protection() -> Protection {
         let lans = ["eth1", "eth2"].map(str::to_owned);
-        Protection { format: Format::Prp, name: "red0".into(), lans, protected: None, mtu: None }
+        Protection {
+            format: Format::Prp,
+            name: "red0".into(),
+            lans,
+            protected: None,
+            mtu: None,
+            backend: None,
+        }
     }
 
     #[test]
@@ -378,7 +397,7 @@ mod tests {
         for protected in [None, Some("eth3".to_owned())] {
             let host = protected.clone().unwrap_or_else(|| "red0".into());
             let protection = Protection { format: Format::RTag, protected, ..protection() };
-            let text = protection.text([Some(1506), None]);
+            let text = protection.text(Backend::Packet, [Some(1506), None]);
             let config = Config::parse(&text, "red0.toml").unwrap();
             let [wildcard] = &config.wildcards[..] else { panic!("{text}") };
             assert_eq!((wildcard.type_name(), config.prp.is_none()), ("all", true));
@@ -394,7 +413,7 @@ mod tests {
 
     #[test]
     fn the_configuration_is_a_prp_node() {
-        let text = protection().text([None, None]);
+        let text = protection().text(Backend::Packet, [None, None]);
         let config = Config::parse(&text, "red0.toml").unwrap();
         let prp = config.prp.as_ref().unwrap();
         assert_eq!(config.node.name, "red0");
@@ -407,7 +426,7 @@ mod tests {
     #[test]
     fn a_redundancy_box_protects_an_interface_and_widens_the_lans() {
         let protection = Protection { protected: Some("eth3".into()), ..protection() };
-        let text = protection.text([Some(1506), None]);
+        let text = protection.text(Backend::Packet, [Some(1506), None]);
         let config = Config::parse(&text, "red0.toml").unwrap();
         let prp = config.prp.as_ref().unwrap();
         assert_eq!(config.port(prp.host).interface, "eth3");

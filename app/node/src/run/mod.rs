@@ -55,6 +55,7 @@ use assembly::Node;
 pub use assembly::Removal;
 pub use down::down;
 pub use error::{Error, Result};
+pub(crate) use prp::backend as prp_backend;
 
 /// MTU that the kernel gives to a new veth pair, in octets.
 const NEW_VETH_MTU: u32 = 1500;

@@ -14,11 +14,13 @@ use onbeat_wire::hsr::MAX_LSDU_SIZE;
 
 use super::assembly::Node;
 use super::clock::monotonic_ns;
+use super::devices::Devices;
 use super::error::{Error, Result};
 use super::events::EventSubject;
 use super::setup::names;
-use crate::config::{Config, LinkConfig, PortConfig, TRAILER};
+use crate::config::{Backend, Config, LinkConfig, PortConfig, TRAILER};
 use crate::control::{EventDetail, LanStatus, NodesStatus};
+use crate::doctor::version_of;
 
 /// The longest frames of the host whose LSDU size a trailer can state: 4,095 octets with the trailer.
 const MAX_MTU: u32 = MAX_LSDU_SIZE as u32 - TRAILER;
@@ -151,6 +153,26 @@ pub(super) fn shares(
     });
     let host = PortCounters { input_packets: reading.host.received, ..PortCounters::default() };
     [(link.a, a), (link.b, b), (link.host, host)].into_iter()
+}
+
+/// Returns the data plane of a PRP node over these interfaces: XDP if all their drivers receive and send by native programs.
+///
+/// # Errors
+/// The kernel does not report the abilities of a driver.
+pub(crate) fn backend<'a>(mut interfaces: impl Iterator<Item = &'a str>) -> Result<Backend> {
+    // Programs at the tc ingress share broadcasts with the interfaces' own stacks.
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if version_of(&kernel).is_none_or(|version| version < (6, 6)) {
+        return Ok(Backend::Packet);
+    }
+    let devices = Devices::open("")?;
+    let is_native = interfaces.try_fold(true, |others, interface| {
+        let ability = devices.ability(interface)?;
+        // Other drivers than veth transmit once they have a program.
+        let transmits = ability.transmit || ability.driver != "veth";
+        Ok::<_, Error>(others && ability.programs && ability.redirect && transmits)
+    });
+    Ok(if is_native? { Backend::Xdp } else { Backend::Packet })
 }
 
 impl Node {
