@@ -102,10 +102,13 @@ fn frames_of_a_stream_a_vlan_and_all_others_arrive_once_while_paths_are_cut() {
     let generation = stream(&show("a"), "named").generation.clone().unwrap();
     assert_eq!(generation.gen_seq_num, named as u16);
     assert!(input(stream(&show("b"), "named")) > named);
-    let file = TemporaryFile::with("wildcard.toml", &wildcard("more", "type = \"vlan\", vlan = 7"));
+    let file = TemporaryFile::with("wildcard.toml", wildcard("more", "type = \"vlan\", vlan = 7"));
     let refused = run(&["stream", "add", file.name(), "--node", "b"]);
     assert_eq!((refused.code, refused.out.as_str()), (2, ""));
     assert!(refused.err.contains("onbeat reload"), "{}", refused.err);
+    let refused = run(&["stream", "remove", "rest", "--node", "b"]);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""));
+    assert!(refused.err.contains("is a wildcard of the file"), "{}", refused.err);
 }
 
 #[test]

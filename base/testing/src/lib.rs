@@ -32,6 +32,7 @@ pub mod memory;
 pub mod powerlink;
 pub mod prp;
 pub mod vectors;
+pub mod wildcard;
 
 pub use acl::allow_writing;
 pub use command::{CommandOutput, command, root};

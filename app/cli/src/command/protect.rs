@@ -133,6 +133,7 @@ fn remove(name: String) -> Result {
 
 #[cfg(test)]
 mod tests {
+    use super::FormatName;
     use crate::command::{Command, parse};
 
     #[test]

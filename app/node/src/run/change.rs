@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use onbeat_frer::dataplane::Changes;
+use onbeat_frer::spec::Stream;
 
 use super::assembly::{Node, log_warnings, sweep_interval};
 use super::attach::EgressPorts;
@@ -28,6 +29,9 @@ impl Node {
         let room = (setup.streams.len(), setup.node.max_streams);
         let mut addition = Addition::parse(text, file, how, &setup.ports, room)?;
         self.keep_adapted(&mut addition.streams);
+        for Stream { name, .. } in &addition.streams {
+            self.refuse_wildcard(name)?;
+        }
         let warnings = addition.check(&setup.ports, |port| self.devices.mtu(port))?;
         let counted = self.read_shares(addition.streams.iter().map(|stream| &*stream.name))?;
         let setup = &mut self.setup;
@@ -64,6 +68,9 @@ impl Node {
     /// # Errors
     /// A stream does not exist; the data plane refuses.
     pub(super) fn remove_streams(&mut self, gone: &[String]) -> Result<EventDetail> {
+        for name in gone {
+            self.refuse_wildcard(name)?;
+        }
         if let Some(stream) = gone.iter().find(|name| self.setup.streams.get(name).is_none()) {
             return Err(Error::NoStream { stream: stream.clone() });
         }
@@ -77,6 +84,14 @@ impl Node {
         }
         self.keep_counters(counted);
         Ok(self.changed(gone.into_iter(), changes))
+    }
+
+    /// Refuses the name of a wildcard, which only the file changes.
+    fn refuse_wildcard(&self, name: &str) -> Result<()> {
+        if self.setup.wildcards.iter().any(|wildcard| wildcard.name == name) {
+            return Err(Error::Wildcard { name: name.to_owned() });
+        }
+        Ok(())
     }
 
     /// Records the event of a change, with the stream if it is only one.

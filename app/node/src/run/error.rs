@@ -188,6 +188,12 @@ pub enum Error {
         /// Its name.
         node: String,
     },
+    /// The stream is a wildcard.
+    #[error("stream {name:?} is a wildcard of the file; change the file, then run onbeat reload")]
+    Wildcard {
+        /// Its name.
+        name: String,
+    },
     /// The stream does not exist.
     #[error("the node has no stream {stream:?}; onbeat show lists the streams")]
     NoStream {

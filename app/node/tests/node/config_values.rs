@@ -7,7 +7,8 @@ use onbeat_frer::spec::{
     Member, NextProtocol, PortId, Recovery, Rewrite, SequenceTag, Stream, TagMatch, VlanAction,
     VlanMatch,
 };
-use onbeat_node::config::{Config, InterfaceKind, LoadError, Mode, Promiscuous};
+use onbeat_frer::wildcard::Scope;
+use onbeat_node::config::{Backend, Config, InterfaceKind, LoadError, Mode, Promiscuous};
 use onbeat_wire::MacAddress;
 
 const PORTS: &str = "
@@ -312,4 +313,32 @@ fn files_that_cannot_be_read_are_named() {
     let error = Config::load(&path).unwrap_err();
     assert!(matches!(error, LoadError::NotText { line: 2, .. }), "{error}");
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn wildcards_are_in_order_of_precedence_and_require_packet_sockets() {
+    let text = include_str!("../../../../examples/wildcards.toml");
+    let mut config = Config::parse(text, "wildcards.toml").unwrap();
+    let names: Vec<_> =
+        config.wildcards.iter().map(|wildcard| (wildcard.name.as_str(), wildcard.scope)).collect();
+    assert_eq!(names, [("axes", Scope::Vlan(100)), ("rest", Scope::All)]);
+    for wildcard in &config.wildcards {
+        let link = &wildcard.link;
+        let interfaces =
+            [link.host, link.a, link.b].map(|port| config.port(port).interface.as_str());
+        assert_eq!(interfaces, ["red0", "eth1", "eth2"]);
+        assert_eq!((link.entry_forget_ms, link.node_forget_ms, link.max_nodes), (400, 60_000, 512));
+    }
+    assert_eq!(config.streams.len(), 2);
+    let error = config.set_backend(Backend::Xdp).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the back end \"xdp\" does not support type = \"vlan\" of stream \"axes\"; use \"packet\""
+    );
+    assert_eq!(config.set_backend(Backend::Packet), Ok(()));
+    // The host port of an existing interface receives whole frames.
+    let existing = Config::parse(&text.replace("create = \"veth\"", ""), "wildcards.toml").unwrap();
+    let whole: Vec<_> = existing.ports.iter().map(|port| port.whole_frames).collect();
+    assert_eq!(whole, [true, false, false]);
+    assert!(config.ports.iter().all(|port| !port.whole_frames));
 }

@@ -1,6 +1,7 @@
 //! Wildcards: precedence, what stays on a path, loops, changes, random worlds, and frames as tshark reads them.
 
 mod tshark;
+mod vectors;
 mod world;
 
 use onbeat_frer::plane::{Disposition, Plane};
