@@ -98,8 +98,11 @@ static __always_inline bool discard_accepts(__u64 *newest_at, __u64 *words, __u1
 			newest = 1 << 16 | number;
 			latest = period;
 		} else if (silence >= FORGET_PERIODS) {
-			/* All are forgotten: in a new lap none returns when periods of words wrap. */
-			newest += 1 << 16;
+			/*
+			 * All are forgotten: in new laps none returns when periods of words wrap.
+			 * The source may have started again, at any number.
+			 */
+			newest = ((newest >> 16) + 2) << 16 | number;
 		}
 		if (silence > 0 || silence < -FORGET_PERIODS)
 			latest = period;
