@@ -7,8 +7,8 @@
  * numbers: bits of the present period, bits of the former one, the period and the lap. The word
  * decides: of two copies at once, one sets the bit. A packet whose tries all fail is accepted.
  *
- * A stale `newest` is harmless: it makes a number older than it is. Then its word is of a later lap,
- * and the packet is accepted without state.
+ * A stale `newest` is harmless: it makes a number older than it is. Then its word is of a later
+ * lap, and the packet is accepted without state.
  *
  * The includer provides recover_load and recover_cas (recover.h). No order between these accesses
  * is required.
@@ -124,8 +124,8 @@ static __always_inline bool discard_accepts(__u64 *newest_at, __u64 *words, __u1
 		__u64 after;
 
 		word = recover_load(at);
-		after = word_after(word, 1 << number % DISCARD_NUMBERS, period, extended >> 16,
-				   &first);
+		after =
+		    word_after(word, 1 << number % DISCARD_NUMBERS, period, extended >> 16, &first);
 		if (after == word || recover_cas(at, word, after) == word)
 			return first;
 	}

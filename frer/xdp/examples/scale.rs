@@ -110,8 +110,13 @@ fn measure(plane: &mut impl Plane, all: &[Stream]) {
 
 fn kernel(all: &[Stream]) {
     println!("in the kernel (XDP)");
-    let options =
-        Options { directory: None, max_streams: STREAMS, max_nodes: 0, test_clock: false, count_output: false };
+    let options = Options {
+        directory: None,
+        max_streams: STREAMS,
+        max_nodes: 0,
+        test_clock: false,
+        count_output: false,
+    };
     let mut plane = onbeat_frer_xdp::Plane::open(&options).expect("tables, as root");
     let names: Vec<String> = (0..PORTS).map(|port| format!("port{port}")).collect();
     for name in &names {

@@ -18,7 +18,9 @@ pub enum Error {
         capacity: u32,
     },
     /// A packet socket for supervision frames.
-    #[error("cannot open a packet socket for supervision frames: {source}; CAP_NET_RAW is required")]
+    #[error(
+        "cannot open a packet socket for supervision frames: {source}; CAP_NET_RAW is required"
+    )]
     Socket {
         /// The cause.
         source: io::Error,

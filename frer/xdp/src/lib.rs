@@ -8,22 +8,22 @@ pub mod abi;
 pub mod compile;
 mod error;
 mod features;
+mod lans;
 mod link;
 mod output;
 mod owner;
 mod pin;
 mod plane;
 mod programs;
-mod lans;
 mod slots;
 mod steering;
 mod table;
 
 pub use error::{Error, Result};
+pub use lans::Shield;
 pub use link::forwards;
 pub use pin::{
     BPF_MOUNT, PinDirectory, PinOwner, check_path as check_pin_path, uses_mount_of_init,
 };
 pub use plane::{Options, Plane};
-pub use lans::Shield;
 pub use steering::Steering;

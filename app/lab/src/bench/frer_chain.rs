@@ -182,7 +182,8 @@ fn node(name: &str, handle: &Handle, ports: &[&Interface], streams: &[Stream]) -
         let options = Options {
             directory: None,
             max_streams: streams.len() as u32,
-            max_nodes: 0, test_clock: false,
+            max_nodes: 0,
+            test_clock: false,
             count_output: false,
         };
         let mut plane = Plane::open(&options)?;

@@ -48,7 +48,9 @@ impl fmt::Display for Protocol {
 
 /// A data plane that does not support the protocol of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the back end \"{backend}\" does not support protocol = \"prp\"; use \"packet\" or \"xdp\"")]
+#[error(
+    "the back end \"{backend}\" does not support protocol = \"prp\"; use \"packet\" or \"xdp\""
+)]
 pub struct UnsupportedBackend {
     /// The data plane.
     pub backend: Backend,

@@ -438,8 +438,13 @@ fn open(config: &Config, pins: Option<PinDirectory>) -> Result<Box<dyn DataPlane
     if backend == Backend::Xdp {
         let directory = pins.map(Arc::new);
         let max_nodes = config.prp.as_ref().map_or(0, |prp| prp.max_nodes);
-        let options =
-            PlaneOptions { directory, max_streams, max_nodes, test_clock: false, count_output: true };
+        let options = PlaneOptions {
+            directory,
+            max_streams,
+            max_nodes,
+            test_clock: false,
+            count_output: true,
+        };
         return Ok(Box::new(Plane::open(&options)?));
     }
     // A data plane of an earlier daemon would forward each frame again.

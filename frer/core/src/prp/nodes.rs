@@ -300,13 +300,7 @@ impl<N> Nodes<N> {
     /// Linux 6.12 sends on each LAN with the address of that interface. The source is an alias of the node if
     /// neither is heard on the LAN of the other: else they can be nodes with numbers of their own. A node of its own
     /// supervises itself within LifeCheckInterval: one forged frame makes no alias of it.
-    fn note_alias(
-        &mut self,
-        source: MacAddress,
-        mac: MacAddress,
-        lan: usize,
-        now_ns: u64,
-    ) {
+    fn note_alias(&mut self, source: MacAddress, mac: MacAddress, lan: usize, now_ns: u64) {
         let Some(of_source) = self.by_mac.get_mut(&source) else { return };
         let since_ns = match of_source.claim {
             Some((node, since_ns)) if node == mac => since_ns,
@@ -390,7 +384,8 @@ impl<N> Nodes<N> {
         if excess == 0 {
             return;
         }
-        let unused = |(mac, node): (&MacAddress, &Node<N>)| Some((node.eviction(now_ns, forget_ns)?, *mac));
+        let unused =
+            |(mac, node): (&MacAddress, &Node<N>)| Some((node.eviction(now_ns, forget_ns)?, *mac));
         let mut unused: Vec<_> = with_numbers.filter_map(unused).collect();
         unused.sort_unstable();
         unused.into_iter().take(excess).for_each(|(_, mac)| self.remove_evicted(mac));

@@ -25,14 +25,14 @@ use onbeat_frer::prp::{
 use onbeat_wire::prp::{Tail, supervision};
 use onbeat_wire::{Frame, MacAddress};
 
+use super::Plane;
 use super::grace::{Epoch, GracePeriods};
 use super::groups::egress_port;
-use super::Plane;
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::error::{Context, Error, Result};
-use crate::programs::{Maps, RedundancyRole};
 use crate::lans::{LanPrograms, LanSpec};
+use crate::programs::{Maps, RedundancyRole};
 use crate::table::Table;
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -205,7 +205,9 @@ impl LreTables {
     fn forget(&self, slot: u32) {
         let newest = &self.sources.entry(slot)[word::NEWEST];
         let later = |newest: u64| {
-            (newest != 0).then(|| newest & !0xffff_ffff | u64::from((newest as u32).wrapping_add(LAP as u32)))
+            (newest != 0).then(|| {
+                newest & !0xffff_ffff | u64::from((newest as u32).wrapping_add(LAP as u32))
+            })
         };
         let _ = newest.fetch_update(Relaxed, Relaxed, later);
     }
@@ -217,10 +219,26 @@ impl LreTables {
             .lookup_percpu(&role.to_ne_bytes(), MapFlags::ANY)
             .context(|| "read counters of a PRP node".to_owned())?;
         let mut sum = frer_lre_counters::default();
-        for counters in values.iter().flatten().filter_map(|octets| frer_lre_counters::from_start(octets)) {
+        for counters in
+            values.iter().flatten().filter_map(|octets| frer_lre_counters::from_start(octets))
+        {
             let frer_lre_counters {
-                passed, own, own_of_other_lan, accepted, duplicates, untagged, supervision, wrong_lan,
-                without_entry, malformed, numbered, silent, link_local, local, too_long, unknown_proxies,
+                passed,
+                own,
+                own_of_other_lan,
+                accepted,
+                duplicates,
+                untagged,
+                supervision,
+                wrong_lan,
+                without_entry,
+                malformed,
+                numbered,
+                silent,
+                link_local,
+                local,
+                too_long,
+                unknown_proxies,
             } = counters;
             sum.passed += passed;
             sum.own += own;
@@ -298,7 +316,8 @@ impl State {
         }
         self.nodes.remove(*mac);
         let _ = tables.proxies.remove(&address(*mac));
-        tables.entity.entry(0)[word::PORTS].store(ports_word(slots), std::sync::atomic::Ordering::Release);
+        tables.entity.entry(0)[word::PORTS]
+            .store(ports_word(slots), std::sync::atomic::Ordering::Release);
         self.parameters = Some(parameters.clone());
     }
 
@@ -352,7 +371,8 @@ impl State {
     fn end_contradicted(&mut self) -> Result<()> {
         for slot in 0..self.tables.sources.capacity() {
             let source = self.tables.sources.entry(slot);
-            let (owner, alias) = (source[word::OWNER].load(Relaxed), source[word::ALIAS].load(Relaxed));
+            let (owner, alias) =
+                (source[word::OWNER].load(Relaxed), source[word::ALIAS].load(Relaxed));
             if source[word::CONTRADICTED].load(Relaxed) == 0 {
                 continue;
             }
@@ -457,7 +477,8 @@ impl State {
             }
             tables.nodes.set(&address(alias), &slot)?;
             if let Some(former) = of_alias.filter(|former| *former != slot) {
-                let records = word::LANS + lan * word::RECORD..word::LANS + (lan + 1) * word::RECORD;
+                let records =
+                    word::LANS + lan * word::RECORD..word::LANS + (lan + 1) * word::RECORD;
                 let former_source = tables.sources.entry(former);
                 // Of the time of the last frame, either is good.
                 for at in records.skip(1) {
@@ -543,7 +564,11 @@ impl State {
             proxies,
             lans: [lan(a, 0), lan(b, 1)],
             host: HostCounters {
-                received: host.numbered + host.silent + host.link_local + host.local + host.too_long,
+                received: host.numbered
+                    + host.silent
+                    + host.link_local
+                    + host.local
+                    + host.too_long,
                 numbered: host.numbered,
                 silent: host.silent,
                 link_local: host.link_local,

@@ -48,7 +48,13 @@ impl Node {
     pub(crate) fn new(ports: usize, max_streams: u32) -> Self {
         Self::open(
             ports,
-            &Options { directory: None, max_streams, max_nodes: 0, test_clock: true, count_output: false },
+            &Options {
+                directory: None,
+                max_streams,
+                max_nodes: 0,
+                test_clock: true,
+                count_output: false,
+            },
         )
     }
 

@@ -44,8 +44,13 @@ impl Bed {
         pairs.iter().flatten().for_each(|name| {
             handle.wait_carrier(name, BOUND).expect("carrier");
         });
-        let options =
-            Options { directory: None, max_streams: 4, max_nodes: 0, test_clock: true, count_output: true };
+        let options = Options {
+            directory: None,
+            max_streams: 4,
+            max_nodes: 0,
+            test_clock: true,
+            count_output: true,
+        };
         let mut bed = Self { node: Node::open(5, &options), handle };
         bed.connect(1, "p1");
         bed.connect(2, "p2");

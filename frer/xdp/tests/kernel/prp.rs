@@ -81,8 +81,12 @@ impl Both {
         let Run { verdict, frame, .. } = self.programs[usize::from(port.0)].run(&[], octets);
         let is_group = octets[0] & 1 == 1;
         match self.judge.frame(port, self.now_ns, octets) {
-            Outcome::Pass => assert!((verdict, &frame[..]) == (XDP_PASS, octets), "{what}: {verdict}"),
-            Outcome::Discard => assert_eq!(verdict, XDP_DROP, "{what}: {:02x?}", &octets[..30.min(octets.len())]),
+            Outcome::Pass => {
+                assert!((verdict, &frame[..]) == (XDP_PASS, octets), "{what}: {verdict}")
+            }
+            Outcome::Discard => {
+                assert_eq!(verdict, XDP_DROP, "{what}: {:02x?}", &octets[..30.min(octets.len())])
+            }
             Outcome::Send(copies) => {
                 let sent: Vec<_> = copies.map(|copy| [copy.octets, copy.tail()].concat()).collect();
                 // For the interface's own stack, which shares it with the host.
@@ -92,7 +96,10 @@ impl Both {
                 assert!(frame == sent[0], "{what}: other octets");
                 if let Some(copy) = sent.get(1).filter(|copy| copy.len() <= LONGEST) {
                     let run = self.lan_b.run(&[], &frame);
-                    assert!((run.verdict, &run.frame) == (XDP_PASS, copy), "{what}: copy for LAN B");
+                    assert!(
+                        (run.verdict, &run.frame) == (XDP_PASS, copy),
+                        "{what}: copy for LAN B"
+                    );
                 }
                 return sent;
             }
@@ -203,8 +210,14 @@ fn random_frame(random: &mut Random, source: MacAddress) -> Vec<u8> {
         octets.extend(*random.pick(&[[0x81, 0, 0x20, 5], [0x88, 0xa8, 0, 9]]));
     }
     octets.extend(*random.pick(&[
-        [0x08, 0x00], [0x08, 0x06], [0x88, 0xb5], [0x88, 0xf7], [0x88, 0xcc], [0x88, 0xfb],
-        [0xf1, 0xc1], [0x89, 0x2f],
+        [0x08, 0x00],
+        [0x08, 0x06],
+        [0x88, 0xb5],
+        [0x88, 0xf7],
+        [0x88, 0xcc],
+        [0x88, 0xfb],
+        [0xf1, 0xc1],
+        [0x89, 0x2f],
     ]));
     let length = match random.below(4) {
         0 => random.below(60),
@@ -293,9 +306,10 @@ fn random_frames() {
             };
             let back = if random.one_in(2) { random.below(64) as u16 } else { 0 };
             let marked = [Lan::A, Lan::B][if random.one_in(50) { 1 - lan } else { lan }];
-            let Some(tail) = Frame::parse(&octets).ok().and_then(|frame| {
-                Tail::of(&frame, number.wrapping_sub(back), marked)
-            }) else {
+            let Some(tail) = Frame::parse(&octets)
+                .ok()
+                .and_then(|frame| Tail::of(&frame, number.wrapping_sub(back), marked))
+            else {
                 continue;
             };
             let mut octets = [&octets[..], &tail].concat();
