@@ -443,11 +443,11 @@ struct frer_node {
  * them. Addresses are integers with the first octet lowest.
  */
 #define FRER_LRE_SOURCE	     0x1000000000000ULL /* with an address: there is one */
-#define FRER_LRE_LAN_SHIFT   49		  /* of an alias */
-#define FRER_LRE_WORDS	     4096	  /* of the numbers of a source */
-#define FRER_LRE_PERIODS     4		  /* with a known first number of this node */
-#define FRER_LRE_SUPERVISION 128	  /* octets kept of a supervision frame */
-#define FRER_LRE_WAITING     256	  /* such frames waiting for the loader */
+#define FRER_LRE_LAN_SHIFT   49			/* of an alias */
+#define FRER_LRE_WORDS	     4096		/* of the numbers of a source */
+#define FRER_LRE_PERIODS     4			/* with a known first number of this node */
+#define FRER_LRE_SUPERVISION 128		/* octets kept of a supervision frame */
+#define FRER_LRE_WAITING     256		/* such frames waiting for the loader */
 
 /* The function of a port in the entity. */
 enum frer_lre_role {
@@ -464,9 +464,11 @@ struct frer_lre {
 	__u64 silent_until_ns;
 	__u64 is_segment; /* stations behind the host port hear each other */
 	__u64 has_proxies;
-	__u64 ports; /* numbers plus 1 of LAN A, LAN B and host, from the lowest octet; 0: no entity */
-	__u64 drawn;			  /* numbers; the next one is its lowest 16 bits */
-	__u64 started[FRER_LRE_PERIODS]; /* period, and below it `drawn` at its start, 32 bits each */
+	__u64 ports; /* numbers plus 1 of LAN A, LAN B and host, from the lowest octet; 0: no entity
+		      */
+	__u64 drawn; /* numbers; the next one is its lowest 16 bits */
+	__u64
+	    started[FRER_LRE_PERIODS]; /* period, and below it `drawn` at its start, 32 bits each */
 	__u64 padding[3];
 };
 

@@ -7,8 +7,8 @@
  * numbers: bits of the present period, bits of the former one, the period and the lap. The word
  * decides: of two copies at once, one sets the bit. A packet whose tries all fail is accepted.
  *
- * A stale `newest` is harmless: it makes a number older than it is. Then its word is of a later lap,
- * and the packet is accepted without state.
+ * A stale `newest` is harmless: it makes a number older than it is. Then its word is of a later
+ * lap, and the packet is accepted without state.
  *
  * The includer provides recover_load and recover_cas (recover.h). No order between these accesses
  * is required.
@@ -98,8 +98,11 @@ static __always_inline bool discard_accepts(__u64 *newest_at, __u64 *words, __u1
 			newest = 1 << 16 | number;
 			latest = period;
 		} else if (silence >= FORGET_PERIODS) {
-			/* All are forgotten: in a new lap none returns when periods of words wrap. */
-			newest += 1 << 16;
+			/*
+			 * All are forgotten: in new laps none returns when periods of words wrap.
+			 * The source may have started again, at any number.
+			 */
+			newest = ((newest >> 16) + 2) << 16 | number;
 		}
 		if (silence > 0 || silence < -FORGET_PERIODS)
 			latest = period;
@@ -121,8 +124,8 @@ static __always_inline bool discard_accepts(__u64 *newest_at, __u64 *words, __u1
 		__u64 after;
 
 		word = recover_load(at);
-		after = word_after(word, 1 << number % DISCARD_NUMBERS, period, extended >> 16,
-				   &first);
+		after =
+		    word_after(word, 1 << number % DISCARD_NUMBERS, period, extended >> 16, &first);
 		if (after == word || recover_cas(at, word, after) == word)
 			return first;
 	}

@@ -37,7 +37,7 @@ static __always_inline __u32 lsdu_offset(__be16 protocol)
 	return ETH_HLEN;
 }
 
-const volatile __u32 host_ifindex; /* of prp_share */
+const volatile __u32 host_ifindex;  /* of prp_share */
 const volatile __u32 lan_a_ifindex; /* of prp_copies; 0: missing */
 const volatile __u32 lan_b_ifindex;
 
@@ -85,7 +85,7 @@ int prp_share(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* Each frame here was numbered by lre_ingress. The copies differ by the lowest bit of the LAN id. */
+/* lre_ingress has numbered each frame. The copies differ by the lowest bit of the LAN id. */
 SEC("tcx/ingress")
 int prp_copies(struct __sk_buff *skb)
 {

@@ -17,15 +17,15 @@
 #define ETHERTYPE_PTP  0x88f7
 #define ETHERTYPE_LLDP 0x88cc
 
-#define MAC_MASK	0xffffffffffffULL
-#define GROUP_BIT	1ULL		 /* of the first octet */
-#define BRIDGE_GROUP	0x0000c28001ULL	 /* 01:80:c2:00:00:0x */
-#define SUPERVISION	0x01004e1501ULL	 /* 01:15:4e:00:01:xx */
-#define FIRST_FIVE	0xffffffffffULL	 /* octets */
-#define MIN_UNTAGGED	60		 /* octets before the trailer */
-#define MIN_TAGGED	64
-#define MAX_LSDU	0x0fff
-#define LONGEST_LRE	0x3fff /* octets of any frame */
+#define MAC_MASK     0xffffffffffffULL
+#define GROUP_BIT    1ULL	     /* of the first octet */
+#define BRIDGE_GROUP 0x0000c28001ULL /* 01:80:c2:00:00:0x */
+#define SUPERVISION  0x01004e1501ULL /* 01:15:4e:00:01:xx */
+#define FIRST_FIVE   0xffffffffffULL /* octets */
+#define MIN_UNTAGGED 60		     /* octets before the trailer */
+#define MIN_TAGGED   64
+#define MAX_LSDU     0x0fff
+#define LONGEST_LRE  0x3fff /* octets of any frame */
 
 /* The role of the port, enum frer_lre_role. */
 const volatile __u8 lre_role;
@@ -229,8 +229,7 @@ static __noinline int move_to_start(struct xdp_md *ctx, __u32 length, __u32 by)
 	__u8 zeros[CHUNK] = {};
 
 	bpf_loop(LONGEST_LRE / CHUNK + 1, move_chunk, &m, 0);
-	return !m.failed && by > 0 && by <= CHUNK &&
-	       !bpf_xdp_store_bytes(ctx, length, zeros, by);
+	return !m.failed && by > 0 && by <= CHUNK && !bpf_xdp_store_bytes(ctx, length, zeros, by);
 }
 
 /*
@@ -389,7 +388,7 @@ static __always_inline bool note(const struct frer_lre *e, struct frer_lre_count
 	return !numbers || discard_accepts(newest, numbers->word, r->sequence, period_of(e, now));
 }
 
-/* Submit a supervision frame to the loader. If that does not read them, further ones are dropped. */
+/* Submit a supervision frame to the loader, unless too many are waiting already. */
 static __noinline int submit(struct xdp_md *ctx, __u32 lan, __u64 now)
 {
 	struct frer_lre_supervision frame = {.at_ns = now, .lan = lan};
@@ -436,7 +435,7 @@ static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers
 	}
 	if (!r.has_trailer) {
 		lre_count(counters, untagged);
-		/* The interface's own stack receives them too; behind it, they are shared with the host. */
+		/* The interface's own stack receives them; prp_share copies them to the host. */
 		if (r.destination & GROUP_BIT)
 			return XDP_PASS;
 		return bpf_redirect_map(&egress_ports, lre_host_port, XDP_DROP);
@@ -471,7 +470,8 @@ static __always_inline int lre_frame(struct xdp_md *ctx, const struct headers *h
 /* Change the copy for LAN B. */
 static __always_inline int finish_lan_b(struct xdp_md *ctx)
 {
-	struct trailer *trailer = octets_at(ctx, length_of(ctx) - sizeof(*trailer), sizeof(*trailer));
+	struct trailer *trailer =
+	    octets_at(ctx, length_of(ctx) - sizeof(*trailer), sizeof(*trailer));
 
 	if (!trailer)
 		return XDP_DROP;

@@ -123,8 +123,13 @@ impl ReceivedNumbers {
             return self.record(first, period);
         };
         let silence = period.wrapping_sub(self.latest) as i32;
-        // All numbers are forgotten: in a new lap, none returns when the periods of words wrap around.
-        let newest = if silence < FORGET { newest } else { newest.wrapping_add(1 << 16) };
+        let newest = if silence < FORGET {
+            newest
+        } else {
+            // All numbers are forgotten: in new laps, none returns when the periods of words wrap around. The source may
+            // have started again, at any number: late ones before it are of the lap before, still a new one.
+            (newest >> 16).wrapping_add(2) << 16 | u32::from(number)
+        };
         // Small steps back are those of several CPUs.
         if !(-FORGET..=0).contains(&silence) {
             self.latest = period;
