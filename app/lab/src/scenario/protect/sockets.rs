@@ -32,6 +32,9 @@ const NUMBER_LEN: usize = 8;
 
 /// Maximum time of a call of TCP: it exceeds every cut.
 const TCP_BOUND: Duration = Duration::from_secs(30);
+/// Maximum rate of a download, in octets per second. Without it, TCP fills the queues of the machine, whose CPUs then
+/// reorder packets of both paths: it retransmits with and without cuts.
+static PACING: u64 = 50_000_000;
 /// Octets per call of TCP.
 const CHUNK: usize = 65_536;
 
@@ -308,6 +311,7 @@ impl Download {
             stream.set_read_timeout(Some(TCP_BOUND)).map_err(failed)?;
             stream.set_write_timeout(Some(TCP_BOUND)).map_err(failed)?;
         }
+        pace(&sender).map_err(failed)?;
         Ok(Self {
             server: Worker::start("lab-server", move |stop| serve(sender, stop))?,
             client: Worker::start("lab-client", move |_| compare(receiver))?,
@@ -319,6 +323,18 @@ impl Download {
         let failed = |error| Error::io("download over a redundant interface", error);
         self.server.stop().map_err(failed)?;
         self.client.stop().map_err(failed)
+    }
+}
+
+/// Limits the rate of a socket.
+fn pace(stream: &TcpStream) -> io::Result<()> {
+    let len = size_of_val(&PACING) as libc::socklen_t;
+    let value = (&raw const PACING).cast();
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE);
+    // SAFETY: the value has the stated length and outlives the call.
+    match unsafe { libc::setsockopt(stream.as_raw_fd(), level, name, value, len) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
