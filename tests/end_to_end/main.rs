@@ -11,6 +11,7 @@ mod book;
 mod canary;
 mod causes;
 mod chaos;
+mod chaos_prp;
 mod command_line;
 mod compare;
 mod delay;

@@ -287,6 +287,18 @@ const SCENARIOS: &[Scenario] = &[
         network: chaos::network,
         play: &TypedPlay(chaos::play),
     },
+    Scenario {
+        name: "chaos-prp",
+        summary: "run random networks of PRP nodes and faults; check every frame from captures outside the nodes",
+        example: "--minutes 10 --seed 7",
+        about: "Random networks of hosts with a redundant interface, RedBoxes, stations without redundancy and two LANs of \
+                bridges run under random faults. Every frame is checked by captures outside of the nodes; the seed \
+                reproduces the run.",
+        shows: &["checked", "faults", "networks"],
+        defaults: &[],
+        network: chaos::prp::network,
+        play: &TypedPlay(chaos::prp::play),
+    },
 ];
 
 impl Scenario {
