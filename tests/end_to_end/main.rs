@@ -40,6 +40,7 @@ mod private;
 mod probe;
 mod protect;
 mod protect_host;
+mod protect_sources;
 mod reload;
 mod scenarios;
 mod shell;
