@@ -27,7 +27,7 @@ fn bridge(lan: Lan, number: usize) -> String {
 
 /// The topology of a plan.
 pub(super) fn topology(plan: &Plan) -> Topology {
-    let mut drawn = Drawing::default();
+    let mut drawn = TopologyDrawing::default();
     for lan in Lan::BOTH {
         drawn.lan(plan, lan);
     }
@@ -43,13 +43,13 @@ pub(super) fn topology(plan: &Plan) -> Topology {
 }
 
 #[derive(Default)]
-struct Drawing {
+struct TopologyDrawing {
     network: Topology,
     /// The next free column of stations that are attached to a LAN.
     column: u16,
 }
 
-impl Drawing {
+impl TopologyDrawing {
     /// Adds an interface to a bridge.
     fn add_interface(&mut self, bridge: &str, interface: &str) {
         if let Some(bridge) = self.network.nodes.iter_mut().find(|node| node.name == bridge) {
@@ -154,7 +154,7 @@ mod tests {
                     let text = node.config_text.as_deref().unwrap();
                     let config = Config::parse(text, "x.toml");
                     let config = config.unwrap_or_else(|error| panic!("{seed}: {error}\n{text}"));
-                    assert_eq!(config.prp.is_some(), true);
+                    assert!(config.prp.is_some());
                 }
             }
         }

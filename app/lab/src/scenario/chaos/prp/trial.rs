@@ -17,7 +17,8 @@ use super::super::spec::Span;
 use super::Defect;
 use super::decode::decode;
 use super::judge::{
-    Attachment, Case, Lan, NodeCase, NodePort, Outage, Place, Sighting, StreamCase, Verdict, judge,
+    Attachment, CapturePlace, Case, Lan, NodeCase, NodePort, Outage, Sighting, StreamCase, Verdict,
+    judge,
 };
 use super::plan::Plan;
 use super::schedule::{Action, Step};
@@ -149,7 +150,7 @@ fn evaluate(
 /// Removes the last delivery of a frame with a trailer at a host port.
 fn lose_delivery(captured: &mut CapturedFrames) {
     let is_delivery = |frame: &super::super::capture::CapturedFrame| {
-        let is_host = matches!(place(frame.point), Place::Port(_, NodePort::Host));
+        let is_host = matches!(place(frame.point), CapturePlace::Port(_, NodePort::Host));
         let decoded = decode(captured.kept(frame));
         let is_unicast = captured.kept(frame).first().is_some_and(|octet| octet & 1 == 1);
         is_host && !frame.entering && is_unicast && decoded.is_some()
@@ -159,20 +160,20 @@ fn lose_delivery(captured: &mut CapturedFrames) {
     }
 }
 
-fn place(point: Point) -> Place {
+fn place(point: Point) -> CapturePlace {
     match (point.node.checked_sub(STATIONS), point.port) {
-        (Some(station), _) => Place::Station(station),
-        (None, 0) => Place::Port(point.node, NodePort::Host),
-        (None, port) => Place::Port(point.node, NodePort::Lan(Lan::BOTH[port - 1])),
+        (Some(station), _) => CapturePlace::Station(station),
+        (None, 0) => CapturePlace::Port(point.node, NodePort::Host),
+        (None, port) => CapturePlace::Port(point.node, NodePort::Lan(Lan::BOTH[port - 1])),
     }
 }
 
 /// The name of a capture point.
 pub(super) fn point_name(plan: &Plan, point: Point) -> String {
     match place(point) {
-        Place::Station(station) => plan.stations[station].name.clone(),
-        Place::Port(node, NodePort::Host) => format!("{}:host", plan.nodes[node].name),
-        Place::Port(node, NodePort::Lan(lan)) => {
+        CapturePlace::Station(station) => plan.stations[station].name.clone(),
+        CapturePlace::Port(node, NodePort::Host) => format!("{}:host", plan.nodes[node].name),
+        CapturePlace::Port(node, NodePort::Lan(lan)) => {
             format!("{}:{}", plan.nodes[node].name, lan_interface(lan))
         }
     }

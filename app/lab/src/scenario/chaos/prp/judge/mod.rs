@@ -90,7 +90,7 @@ pub enum NodePort {
 
 /// The place of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum CapturePlace {
     /// The far end of a port of a node.
     Port(usize, NodePort),
     /// The interface of a station, where that is another place.
@@ -103,7 +103,7 @@ pub struct Sighting<'a> {
     /// CLOCK_REALTIME in ns.
     pub at: u64,
     /// Its place.
-    pub place: Place,
+    pub place: CapturePlace,
     /// It enters the node, or leaves the station; otherwise the reverse.
     pub entering: bool,
     /// The whole frame.
@@ -346,13 +346,15 @@ impl Case<'_> {
         self.stations.get(self.stream(key)?.from).copied().flatten()
     }
 
-    fn name(&self, place: Place) -> String {
+    fn name(&self, place: CapturePlace) -> String {
         match place {
-            Place::Port(node, NodePort::Host) => format!("host port of {}", self.nodes[node].name),
-            Place::Port(node, NodePort::Lan(lan)) => {
+            CapturePlace::Port(node, NodePort::Host) => {
+                format!("host port of {}", self.nodes[node].name)
+            }
+            CapturePlace::Port(node, NodePort::Lan(lan)) => {
                 format!("LAN {lan:?} of {}", self.nodes[node].name)
             }
-            Place::Station(station) => format!("station {station}"),
+            CapturePlace::Station(station) => format!("station {station}"),
         }
     }
 }
@@ -364,9 +366,11 @@ fn sent<'a>(case: &Case<'_>, frames: &[JudgedFrame<'a>]) -> HashMap<Key, &'a [u8
         let Some(key) = frame.key() else { continue };
         let Some(stream) = case.stream(key) else { continue };
         let is_sender = match frame.sighting.place {
-            Place::Station(station) => station == stream.from,
-            Place::Port(node, NodePort::Host) => case.sender(key) == Some(Attachment::Node(node)),
-            Place::Port(_, NodePort::Lan(_)) => false,
+            CapturePlace::Station(station) => station == stream.from,
+            CapturePlace::Port(node, NodePort::Host) => {
+                case.sender(key) == Some(Attachment::Node(node))
+            }
+            CapturePlace::Port(_, NodePort::Lan(_)) => false,
         };
         if is_sender {
             sent.entry(key).or_insert(frame.sighting.octets);
@@ -424,9 +428,9 @@ fn shortest(octets: &[u8]) -> usize {
 fn lan(case: &Case<'_>, frame: &JudgedFrame<'_>, verdict: &mut Verdict) {
     let Sighting { place, entering, .. } = frame.sighting;
     let lan = match place {
-        Place::Port(_, NodePort::Lan(lan)) => Some(lan),
-        Place::Port(_, NodePort::Host) => None,
-        Place::Station(station) => match case.stations[station] {
+        CapturePlace::Port(_, NodePort::Lan(lan)) => Some(lan),
+        CapturePlace::Port(_, NodePort::Host) => None,
+        CapturePlace::Station(station) => match case.stations[station] {
             Some(Attachment::Lan(lan)) => Some(lan),
             Some(Attachment::Node(_)) | None => None,
         },

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Attachment, Case, Content, Destination, JudgedFrame, Key, Lan, NodePort, Outage, Place, Rule,
-    Verdict,
+    Attachment, CapturePlace, Case, Content, Destination, JudgedFrame, Key, Lan, NodePort, Outage,
+    Rule, Verdict,
 };
 use crate::scenario::chaos::spec::Span;
 
@@ -37,7 +37,7 @@ pub(super) fn judge(
     let mut passages: BTreeMap<Key, Passage<'_>> = BTreeMap::new();
     let mut sent: [Vec<&JudgedFrame<'_>>; 2] = Default::default();
     for frame in frames {
-        let Place::Port(of, port) = frame.sighting.place else { continue };
+        let CapturePlace::Port(of, port) = frame.sighting.place else { continue };
         if of != node {
             continue;
         }

@@ -23,9 +23,9 @@ const MS: u64 = 1_000_000;
 const START: u64 = 1_000_000 * MS;
 
 #[derive(Debug, Clone, PartialEq)]
-struct Captured {
+struct CapturedFrame {
     at: u64,
-    place: Place,
+    place: CapturePlace,
     entering: bool,
     octets: Vec<u8>,
 }
@@ -66,8 +66,8 @@ fn tagged(octets: &[u8], number: u16, lan: Lan) -> Vec<u8> {
     octets
 }
 
-const fn port(node: usize, port: NodePort) -> Place {
-    Place::Port(node, port)
+const fn port(node: usize, port: NodePort) -> CapturePlace {
+    CapturePlace::Port(node, port)
 }
 
 const A: NodePort = NodePort::Lan(Lan::A);
@@ -75,10 +75,10 @@ const B: NodePort = NodePort::Lan(Lan::B);
 const HOST: NodePort = NodePort::Host;
 
 /// Frames of all streams, LAN B a little slower.
-fn sound() -> Vec<Captured> {
+fn sound() -> Vec<CapturedFrame> {
     let mut frames = Vec::new();
     let mut add = |at: u64, place, entering, octets: &[u8]| {
-        frames.push(Captured { at, place, entering, octets: octets.to_vec() });
+        frames.push(CapturedFrame { at, place, entering, octets: octets.to_vec() });
     };
     for sequence in 0..4 {
         let at = START + sequence * 100 * MS;
@@ -96,7 +96,7 @@ fn sound() -> Vec<Captured> {
             add(at + 2 * MS, port(to, HOST), false, &delivered);
         }
         let original = frame(2, sequence, len);
-        add(at, Place::Station(2), true, &original);
+        add(at, CapturePlace::Station(2), true, &original);
         for node in 0..2 {
             add(at + MS, port(node, A), true, &original);
             add(at + 2 * MS, port(node, HOST), false, &original);
@@ -116,8 +116,8 @@ fn sound() -> Vec<Captured> {
     frames
 }
 
-fn judged(frames: &[Captured], outages: &[Outage]) -> Verdict {
-    let sighting = |(index, frame): (usize, &'_ Captured)| Sighting {
+fn judged(frames: &[CapturedFrame], outages: &[Outage]) -> Verdict {
+    let sighting = |(index, frame): (usize, &'_ CapturedFrame)| Sighting {
         at: frame.at,
         place: frame.place,
         entering: frame.entering,
@@ -139,8 +139,14 @@ fn judged(frames: &[Captured], outages: &[Outage]) -> Verdict {
 }
 
 /// The index of a frame.
-fn find(frames: &[Captured], place: Place, entering: bool, stream: usize, sequence: u64) -> usize {
-    let is_it = |captured: &Captured| {
+fn find(
+    frames: &[CapturedFrame],
+    place: CapturePlace,
+    entering: bool,
+    stream: usize,
+    sequence: u64,
+) -> usize {
+    let is_it = |captured: &CapturedFrame| {
         let content = decode(&captured.octets).unwrap().content;
         (captured.place, captured.entering) == (place, entering)
             && content == Content::Station { stream: stream as u32, sequence }
@@ -149,7 +155,7 @@ fn find(frames: &[Captured], place: Place, entering: bool, stream: usize, sequen
 }
 
 /// The rules that a change of the sound capture breaks.
-fn broken(change: impl FnOnce(&mut Vec<Captured>)) -> Vec<Rule> {
+fn broken(change: impl FnOnce(&mut Vec<CapturedFrame>)) -> Vec<Rule> {
     let mut frames = sound();
     change(&mut frames);
     let mut rules: Vec<Rule> =
@@ -173,21 +179,21 @@ fn a_sound_capture_breaks_no_rule() {
 #[test]
 fn a_lost_frame_is_detected_if_one_copy_arrived() {
     for (stream, to) in [(0, 1), (1, 0), (2, 0), (2, 1)] {
-        let lose = |frames: &mut Vec<Captured>| {
+        let lose = |frames: &mut Vec<CapturedFrame>| {
             let at = find(frames, port(to, HOST), false, stream, 2);
             frames.remove(at);
         };
         assert_eq!(broken(lose), [Rule::Delivered], "{stream}");
     }
     // Also by the later copy alone.
-    let lose = |frames: &mut Vec<Captured>| {
+    let lose = |frames: &mut Vec<CapturedFrame>| {
         for (place, entering) in [(port(1, HOST), false), (port(1, A), true)] {
             let at = find(frames, place, entering, 0, 2);
             frames.remove(at);
         }
     };
     assert_eq!(broken(lose), [Rule::Delivered]);
-    let lose_all = |frames: &mut Vec<Captured>| {
+    let lose_all = |frames: &mut Vec<CapturedFrame>| {
         for (place, entering) in [(port(1, HOST), false), (port(1, A), true), (port(1, B), true)] {
             let at = find(frames, place, entering, 0, 2);
             frames.remove(at);
@@ -199,9 +205,9 @@ fn a_lost_frame_is_detected_if_one_copy_arrived() {
 #[test]
 fn a_second_delivery_is_detected() {
     for stream in [0, 2] {
-        let repeat = |frames: &mut Vec<Captured>| {
+        let repeat = |frames: &mut Vec<CapturedFrame>| {
             let at = find(frames, port(1, HOST), false, stream, 1);
-            let again = Captured { at: frames[at].at + 2 * MS, ..frames[at].clone() };
+            let again = CapturedFrame { at: frames[at].at + 2 * MS, ..frames[at].clone() };
             frames.push(again);
         };
         assert_eq!(broken(repeat), [Rule::Once]);
@@ -210,22 +216,25 @@ fn a_second_delivery_is_detected() {
 
 #[test]
 fn a_delivery_without_a_copy_is_detected() {
-    let forge = |frames: &mut Vec<Captured>| {
+    let forge = |frames: &mut Vec<CapturedFrame>| {
         frames.retain(|frame| {
             let key = decode(&frame.octets).unwrap().content;
             let of_it = key == Content::Station { stream: 0, sequence: 1 };
-            !(of_it && frame.entering && matches!(frame.place, Place::Port(1, NodePort::Lan(_))))
+            !(of_it
+                && frame.entering
+                && matches!(frame.place, CapturePlace::Port(1, NodePort::Lan(_))))
         });
     };
     assert_eq!(broken(forge), [Rule::Ghost]);
-    let early = |frames: &mut Vec<Captured>| {
+    let early = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(1, HOST), false, 0, 1);
         frames[at].at -= 3 * MS / 2;
     };
     assert_eq!(broken(early), [Rule::Ghost]);
-    let own = |frames: &mut Vec<Captured>| {
+    let own = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(1, HOST), true, 1, 1);
-        let back = Captured { entering: false, at: frames[at].at + 9 * MS, ..frames[at].clone() };
+        let back =
+            CapturedFrame { entering: false, at: frames[at].at + 9 * MS, ..frames[at].clone() };
         frames.push(back);
     };
     assert_eq!(broken(own), [Rule::Ghost]);
@@ -233,13 +242,13 @@ fn a_delivery_without_a_copy_is_detected() {
 
 #[test]
 fn a_frame_on_one_lan_only_is_detected() {
-    let skip = |frames: &mut Vec<Captured>| {
+    let skip = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(0, B), false, 0, 3);
         frames.remove(at);
     };
     // The next frame, a supervision frame, shows the gap as well.
     assert_eq!(broken(skip), [Rule::Sent, Rule::Numbers]);
-    let twice = |frames: &mut Vec<Captured>| {
+    let twice = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(0, B), false, 0, 3);
         frames.insert(at, frames[at].clone());
     };
@@ -248,92 +257,93 @@ fn a_frame_on_one_lan_only_is_detected() {
 
 #[test]
 fn a_frame_that_returns_to_a_lan_is_detected() {
-    let forward = |frames: &mut Vec<Captured>| {
+    let forward = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(1, A), true, 2, 1);
-        let back = Captured { entering: false, at: frames[at].at + MS, ..frames[at].clone() };
+        let back = CapturedFrame { entering: false, at: frames[at].at + MS, ..frames[at].clone() };
         frames.push(back);
     };
     assert_eq!(broken(forward), [Rule::Circulation]);
-    let bridged = |frames: &mut Vec<Captured>| {
+    let bridged = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(1, A), true, 0, 1);
         let place = port(1, B);
-        let back = Captured { entering: false, place, ..frames[at].clone() };
+        let back = CapturedFrame { entering: false, place, ..frames[at].clone() };
         frames.push(back);
     };
     assert_eq!(broken(bridged), [Rule::Circulation, Rule::Lan, Rule::Numbers]);
-    let supervision = |frames: &mut Vec<Captured>| {
+    let supervision = |frames: &mut Vec<CapturedFrame>| {
         let last = frames.last().unwrap().clone();
         assert_eq!(decode(&last.octets).unwrap().content, Content::Supervision);
-        frames.push(Captured { entering: false, ..last });
+        frames.push(CapturedFrame { entering: false, ..last });
     };
     assert_eq!(broken(supervision), [Rule::Circulation]);
 }
 
 #[test]
 fn a_frame_on_the_wrong_lan_is_detected() {
-    let crossed = |frames: &mut Vec<Captured>| {
+    let crossed = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(1, A), true, 0, 1);
         frames[at].place = port(1, B);
     };
     assert_eq!(broken(crossed), [Rule::Lan]);
-    let single = |frames: &mut Vec<Captured>| {
+    let single = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(1, A), true, 2, 1);
         frames[at].place = port(1, B);
     };
     assert_eq!(broken(single), [Rule::Lan]);
-    let untagged = |frames: &mut Vec<Captured>| {
+    let untagged = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(0, A), false, 0, 3);
         frames[at].octets.truncate(500);
     };
     assert_eq!(broken(untagged), [Rule::Lan, Rule::Numbers]);
-    let station = |frames: &mut Vec<Captured>| {
+    let station = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(1, B), true, 0, 3);
-        frames[at].place = Place::Station(2);
+        frames[at].place = CapturePlace::Station(2);
     };
     assert_eq!(broken(station), [Rule::Lan]);
 }
 
 #[test]
 fn a_trailer_at_a_protected_station_is_detected() {
-    let keep = |frames: &mut Vec<Captured>| {
+    let keep = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(1, HOST), false, 0, 3);
         let copy = find(frames, port(1, A), true, 0, 3);
         frames[at].octets = frames[copy].octets.clone();
     };
     assert_eq!(broken(keep), [Rule::Trailer]);
-    let supervision = |frames: &mut Vec<Captured>| {
+    let supervision = |frames: &mut Vec<CapturedFrame>| {
         let mut last = frames.last().unwrap().clone();
         last.octets.truncate(60);
-        frames.push(Captured { place: port(1, HOST), entering: false, ..last });
+        frames.push(CapturedFrame { place: port(1, HOST), entering: false, ..last });
     };
     assert_eq!(broken(supervision), [Rule::Trailer]);
 }
 
 #[test]
 fn a_changed_frame_is_detected() {
-    let delivery = |frames: &[Captured], sequence| find(frames, port(1, HOST), false, 0, sequence);
-    let flip = |frames: &mut Vec<Captured>| {
+    let delivery =
+        |frames: &[CapturedFrame], sequence| find(frames, port(1, HOST), false, 0, sequence);
+    let flip = |frames: &mut Vec<CapturedFrame>| {
         let at = delivery(frames, 3);
         frames[at].octets[499] ^= 1;
     };
     assert_eq!(broken(flip), [Rule::Content]);
-    let cut = |frames: &mut Vec<Captured>| {
+    let cut = |frames: &mut Vec<CapturedFrame>| {
         let at = delivery(frames, 3);
         frames[at].octets.truncate(499);
     };
     assert_eq!(broken(cut), [Rule::Content]);
-    let longer = |frames: &mut Vec<Captured>| {
+    let longer = |frames: &mut Vec<CapturedFrame>| {
         let at = delivery(frames, 3);
         frames[at].octets.push(0);
     };
     assert_eq!(broken(longer), [Rule::Content]);
-    let padding = |frames: &mut Vec<Captured>| {
+    let padding = |frames: &mut Vec<CapturedFrame>| {
         let at = delivery(frames, 0);
         assert_eq!(frames[at].octets.len(), 60);
         frames[at].octets[59] = 1;
     };
     assert_eq!(broken(padding), [Rule::Content]);
-    let size = |frames: &mut Vec<Captured>| {
+    let size = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(1, B), true, 0, 3);
         let last = frames[at].octets.len() - 3;
         frames[at].octets[last] ^= 1;
@@ -343,13 +353,13 @@ fn a_changed_frame_is_detected() {
 
 #[test]
 fn wrong_numbers_are_detected() {
-    let renumber = |frames: &mut Vec<Captured>| {
+    let renumber = |frames: &mut Vec<CapturedFrame>| {
         let at = find(frames, port(0, B), false, 0, 2);
         let copy = tagged(&frame(0, 2, 64), 9, Lan::B);
         frames[at].octets = copy;
     };
     assert_eq!(broken(renumber), [Rule::Numbers]);
-    let repeated = |frames: &mut Vec<Captured>| {
+    let repeated = |frames: &mut Vec<CapturedFrame>| {
         for lan in Lan::BOTH {
             let at = find(frames, port(0, NodePort::Lan(lan)), false, 0, 2);
             frames[at].octets = tagged(&frame(0, 2, 64), 1, lan);
@@ -363,7 +373,7 @@ fn wrong_numbers_are_detected() {
 fn outages_excuse_losses_at_their_time() {
     let span = Span { from: START + 190 * MS, to: START + 250 * MS };
     let outage = |port, only_sending| Outage { node: 1, port, span, only_sending };
-    let lose = |of: &[(Place, bool, usize)], sequence| {
+    let lose = |of: &[(CapturePlace, bool, usize)], sequence| {
         let mut frames = sound();
         for (place, entering, stream) in of {
             let at = find(&frames, *place, *entering, *stream, sequence);
@@ -371,7 +381,7 @@ fn outages_excuse_losses_at_their_time() {
         }
         frames
     };
-    let rules = |frames: &[Captured], outage| {
+    let rules = |frames: &[CapturedFrame], outage| {
         let mut rules: Vec<Rule> =
             judged(frames, &[outage]).violations.iter().map(|v| v.rule).collect();
         rules.sort_unstable();
@@ -391,7 +401,7 @@ fn outages_excuse_losses_at_their_time() {
     // A node that restarted may deliver the second copy as well; a port that was down has no part in it.
     let mut twice = sound();
     let at = find(&twice, port(1, HOST), false, 0, 2);
-    twice.push(Captured { at: twice[at].at + 2 * MS, ..twice[at].clone() });
+    twice.push(CapturedFrame { at: twice[at].at + 2 * MS, ..twice[at].clone() });
     assert_eq!(rules(&twice, outage(None, false)), []);
     assert_eq!(rules(&twice, outage(Some(A), false)), [Rule::Once]);
 }
