@@ -28,17 +28,17 @@ const H2: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const SAN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 3);
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 1, 1);
 const PORT: u16 = 4000;
-const LANS: [&str; 2] = ["lana", "lanb"];
+pub(crate) const LANS: [&str; 2] = ["lana", "lanb"];
 
-struct Network {
-    h1: Handle,
-    h2: Handle,
-    san: Handle,
+pub(crate) struct Network {
+    pub(crate) h1: Handle,
+    pub(crate) h2: Handle,
+    pub(crate) san: Handle,
     /// With the bridge of LAN A.
     hub: Handle,
 }
 
-fn network() -> Network {
+pub(crate) fn network() -> Network {
     machine::shared();
     let namespace = || Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap();
     let (h1, h2, san, hub) = (namespace(), namespace(), namespace(), namespace());

@@ -192,7 +192,20 @@ fn protect() {
         .iter()
         .flat_map(|kind| ["lost", "duplicated"].map(|what| format!("prp x {kind}: {what}")))
         .collect();
-    let checks: Vec<&str> = checks.iter().map(String::as_str).collect();
+    let mut checks: Vec<&str> = checks.iter().map(String::as_str).collect();
+    checks.extend([
+        "without cuts: pings lost",
+        "without cuts: multicast repeated",
+        "paths cut in turn: pings lost",
+        "paths cut in turn: pings repeated",
+        "paths cut in turn: multicast lost",
+        "paths cut in turn: multicast repeated",
+        "paths cut in turn: downloaded in each run",
+        "TCP retransmissions, paths cut in turn, median",
+        "control: the only path cut: pings lost",
+        "control: the only path cut: multicast lost",
+        "control: the only path cut: TCP retransmissions",
+    ]);
     holds("protect", &["--seconds", "0.2"], &checks);
 }
 

@@ -6,6 +6,7 @@ mod common;
 
 mod captures;
 mod chaos;
+mod chaos_prp;
 mod command_line;
 mod control;
 mod features;
@@ -25,7 +26,7 @@ const SKIPPED: u8 = 77;
 
 type Soak = fn(&mut Runs);
 
-const SOAKS: [(&str, Soak); 10] = [
+const SOAKS: [(&str, Soak); 11] = [
     ("takeover", takeover::soak),
     ("features", features::soak),
     ("foreign", foreign::soak),
@@ -35,6 +36,7 @@ const SOAKS: [(&str, Soak); 10] = [
     ("html", html::soak),
     ("captures", captures::soak),
     ("chaos", chaos::soak),
+    ("chaos-prp", chaos_prp::soak),
     ("memory", memory::soak),
 ];
 

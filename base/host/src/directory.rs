@@ -14,6 +14,7 @@ use nix::unistd::{Uid, UnlinkatFlags, geteuid, unlinkat};
 
 use crate::component::rename_new;
 use crate::error::failed;
+use crate::file::{read_stream, text};
 use crate::{Error, RUN, Result, make_directory, open_directory};
 
 /// Mode of directories that this process creates.
@@ -177,6 +178,18 @@ impl PrivateDirectory {
         let entries = std::fs::read_dir(self.through_descriptor("")).map_err(&failed)?;
         let names = entries.map(|entry| Ok(entry.map_err(&failed)?.file_name().into_string().ok()));
         names.filter_map(Result::transpose).collect()
+    }
+
+    /// Reads a regular file of this user of at most `limit` octets that is UTF-8 text, never through a symbolic link;
+    /// `None`: it does not exist.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: it is not such a file; it is longer, or not text.
+    pub fn read_text(&self, name: &str, limit: u64) -> Result<Option<String>> {
+        let failed = |source| Error::Io { path: self.file(name), operation: "read it", source };
+        let Some((file, _)) = self.open_file(name, OFlag::O_RDONLY)? else { return Ok(None) };
+        let text = read_stream(file, limit).and_then(text);
+        text.map(Some).map_err(failed)
     }
 
     /// Returns whether its file system is in memory, so that its content does not survive a boot.

@@ -5,7 +5,7 @@ use std::path::Path;
 use nix::unistd::geteuid;
 use onbeat_netdev::Namespace;
 
-use crate::{Error, Lock, NamespaceLock, PrivateDirectory, Result};
+use crate::{Error, Holder, Lock, NamespaceLock, PrivateDirectory, Result};
 
 /// A lock on a network interface, by its namespace and index: programs that open it exclusively exclude
 /// each other, with any back end. It is a lock file, and a
@@ -42,7 +42,7 @@ impl InterfaceLock {
             return Ok(Self { namespace: inode, index, locks: None });
         }
         let directory = PrivateDirectory::create(Path::new(Self::DIRECTORY))?;
-        let lock = Lock::take(&directory, &format!("{inode}-{index}.lock"), what);
+        let lock = Lock::take(&directory, &file_name(namespace, index), what);
         let locks = lock.and_then(|lock| {
             Ok((lock, NamespaceLock::take(namespace, &format!("interface/{index}"))?))
         });
@@ -61,6 +61,18 @@ impl InterfaceLock {
         }
     }
 
+    /// Returns the process that has the lock on the interface with this index; `None`: none that shares the run-time
+    /// directory. Nothing is changed.
+    ///
+    /// # Errors
+    /// The locks are not readable.
+    pub fn holder(namespace: &Namespace, index: u32) -> Result<Option<Holder>> {
+        let Some(directory) = PrivateDirectory::open(Path::new(Self::DIRECTORY))? else {
+            return Ok(None);
+        };
+        Lock::holder(&directory, &file_name(namespace, index))
+    }
+
     /// Returns whether it excludes other programs: false in a process that is not root.
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
@@ -72,4 +84,9 @@ impl InterfaceLock {
     pub fn is_of(&self, namespace: u64, index: u32) -> bool {
         (self.namespace, self.index) == (namespace, index)
     }
+}
+
+/// Name of the lock file of an interface.
+fn file_name(namespace: &Namespace, index: u32) -> String {
+    format!("{}-{index}.lock", namespace.inode())
 }

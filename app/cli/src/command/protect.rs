@@ -113,22 +113,29 @@ impl Arguments {
 
 /// Removes the interface of this name, or the only one.
 fn remove(name: String) -> Result {
-    let name = match (name.is_empty(), protect::names().as_slice()) {
-        (false, _) => name,
-        (true, [only]) => only.clone(),
-        (true, []) => return Err(Failure::new("onbeat protect created no interface on this host")),
-        (true, names) => {
-            let names = names.join(", ");
-            return Err(Failure::new(format!(
-                "several interfaces: {names}; name one: onbeat protect --undo NAME"
-            )));
-        }
-    };
+    let name = if name.is_empty() { only_name()? } else { name };
     let removal = protect::undo(&name)?;
     if removal == Removal::Complete {
         output::print(&format!("{name} is removed\n"))?;
     }
     Ok(CommandResult::good_if(removal == Removal::Complete))
+}
+
+/// Returns the name of the only interface of this network namespace.
+fn only_name() -> Result<String> {
+    let text = match (protect::names_here()?.as_slice(), protect::names()?.as_slice()) {
+        ([only], _) => return Ok(only.clone()),
+        ([], []) => "onbeat protect created no interface on this host".to_owned(),
+        ([], others) => format!(
+            "onbeat protect created no interface in this network namespace; in others: {}; name one: onbeat protect --undo NAME",
+            others.join(", ")
+        ),
+        (names, _) => {
+            let names = names.join(", ");
+            format!("several interfaces: {names}; name one: onbeat protect --undo NAME")
+        }
+    };
+    Err(Failure::new(text))
 }
 
 #[cfg(test)]

@@ -166,12 +166,13 @@ const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "protect",
-        summary: "impair one of two LANs in five ways, with PRP: no loss, no duplicate",
+        summary: "impair one of two LANs, and cut the paths of a redundant interface, with PRP: no loss, no duplicate",
         example: "--seed 7 --html protect.html",
         about: "Nodes a and b protect all frames of the stations behind them by PRP, as `onbeat protect --for` does. LAN A \
-                is clean, is cut, loses, reorders, duplicates or delays frames; LAN B is clean. No frame may be lost or \
-                delivered twice.",
-        shows: &["cells"],
+                is clean, is cut, loses, reorders, duplicates or delays frames; LAN B is clean. Then hosts h1 and h2 have \
+                redundant interfaces, as `onbeat protect` makes them: a download by TCP, a ping flood and multicast, while \
+                the paths are cut in turn. No frame may be lost or delivered twice.",
+        shows: &["cells", "runs", "TCP retransmissions"],
         defaults: &[("seconds", "1")],
         network: protect::network,
         play: &TypedPlay(protect::play),
@@ -285,6 +286,18 @@ const SCENARIOS: &[Scenario] = &[
         defaults: &[],
         network: chaos::network,
         play: &TypedPlay(chaos::play),
+    },
+    Scenario {
+        name: "chaos-prp",
+        summary: "run random networks of PRP nodes and faults; check every frame from captures outside the nodes",
+        example: "--minutes 10 --seed 7",
+        about: "Random networks of hosts with a redundant interface, RedBoxes, stations without redundancy and two LANs of \
+                bridges run under random faults. Every frame is checked by captures outside of the nodes; the seed \
+                reproduces the run.",
+        shows: &["checked", "faults", "networks"],
+        defaults: &[],
+        network: chaos::prp::network,
+        play: &TypedPlay(chaos::prp::play),
     },
 ];
 

@@ -75,7 +75,8 @@ impl<'a> Stage<'a> {
         let mut world = World::build(topology)?;
         world.set_backend(plane.backend);
         world.start_all(self.onbeat_bin())?;
-        let nodes = topology.nodes.iter().map(|node| node.name.as_str());
+        let nodes = topology.nodes.iter().filter(|node| !node.is_hub());
+        let nodes = nodes.map(|node| node.name.as_str());
         self.record_ports(&world, nodes)?;
         Ok(world)
     }

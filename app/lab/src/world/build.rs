@@ -35,6 +35,7 @@ pub(super) fn world(topology: Topology) -> Result<World> {
     for node in topology.nodes.iter().filter(|node| !node.bridge.is_empty()) {
         let handle = &stations[&node.name];
         handle.create_bridge(&Bridge::new("br0").multicast_snooping(false))?;
+        keep_trailers(handle.namespace())?;
         for interface in &node.bridge {
             handle.set_master(interface, Some("br0"))?;
         }
@@ -64,6 +65,18 @@ fn quiet_namespace() -> Result<Handle> {
         result => result.map_err(|error| Error::io(format!("write {path}"), error)),
     })??;
     Ok(Handle::in_namespace(&namespace)?)
+}
+
+/// Turns off br_netfilter in a namespace: with it, a bridge trims IP packets, and so removes trailers of PRP.
+fn keep_trailers(namespace: &Namespace) -> Result<()> {
+    for family in ["iptables", "ip6tables", "arptables"] {
+        let path = format!("/proc/sys/net/bridge/bridge-nf-call-{family}");
+        namespace.run(|| match fs::write(&path, "0") {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            result => result.map_err(|error| Error::io(format!("write {path}"), error)),
+        })??;
+    }
+    Ok(())
 }
 
 fn build_link(

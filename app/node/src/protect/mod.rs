@@ -3,6 +3,7 @@
 
 mod obstacle;
 mod process;
+mod session;
 
 use std::fmt::Write as _;
 use std::os::fd::AsFd;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat_host::{PrivateDirectory, RUN, replace};
 use onbeat_netdev::{Handle, Link};
+use onbeat_realtime::interrupt::Guard;
 
 use crate::config::{Backend, Config, TRAILER, is_name, name_rule};
 use crate::control::NodeTables;
@@ -117,7 +119,7 @@ impl Protection {
         };
         let raised = |link: &Link| needed.filter(|needed| link.mtu < *needed);
         for link in links.iter().flatten().filter(|link| raised(link).is_some()) {
-            obstacles.session(link);
+            obstacles.session(&handle, link);
         }
         obstacles.into_result()?;
         let [Some(a), Some(b)] = &links else { unreachable!("a missing one is an obstacle") };
@@ -234,6 +236,8 @@ impl Plan {
     /// The node runs already, or cannot start; the file cannot be written.
     pub fn start(&self, lifetime: Lifetime) -> Result<StartedNode, ProtectError> {
         process::refuse_running(&self.name)?;
+        // A signal ends the wait, and the node is removed.
+        let _signals = Guard::install();
         let (file, existed) = self.write(lifetime)?;
         let started = process::start(&self.name, &file, lifetime);
         if started.is_err() {
@@ -283,11 +287,10 @@ pub fn undo(name: &str) -> Result<run::Removal, ProtectError> {
     if !is_name(name) {
         return Err(ProtectError::Name { name: name.to_owned(), rule: name_rule() });
     }
-    let saved = Lifetime::Permanent.directory().join(file_name(name));
-    if is_marked(&saved) {
+    if is_marked(Lifetime::Permanent, &file_name(name))? {
         process::disable(name)?;
     }
-    if !names().iter().any(|known| known == name) {
+    if !names()?.iter().any(|known| known == name) {
         return Err(ProtectError::Unknown { name: name.to_owned() });
     }
     let removal = match run::down(name, false) {
@@ -303,30 +306,44 @@ pub fn undo(name: &str) -> Result<run::Removal, ProtectError> {
 }
 
 /// Returns the names of nodes that this command started or saved.
-#[must_use]
-pub fn names() -> Vec<String> {
+///
+/// # Errors
+/// Another user can write to the directory of the files.
+pub fn names() -> Result<Vec<String>, ProtectError> {
     let mut names = Vec::new();
     for lifetime in [Lifetime::Boot, Lifetime::Permanent] {
-        let Ok(files) = std::fs::read_dir(lifetime.directory()) else { continue };
-        let files = files.flatten().map(|file| file.path()).filter(|path| is_marked(path));
-        let stem = |path: PathBuf| Some(path.file_stem()?.to_str()?.to_owned());
-        names.extend(files.filter_map(stem));
+        let directory = PrivateDirectory::open(lifetime.directory()).map_err(run::Error::from)?;
+        let Some(directory) = directory else { continue };
+        for file in directory.names().map_err(run::Error::from)? {
+            let Some(stem) = file.strip_suffix(".toml") else { continue };
+            if is_name(stem) && is_marked(lifetime, &file)? {
+                names.push(stem.to_owned());
+            }
+        }
     }
     names.sort_unstable();
     names.dedup();
-    names
+    Ok(names)
+}
+
+/// Returns the names of nodes whose interfaces are in the network namespace of this process.
+///
+/// # Errors
+/// Those of [`names`].
+pub fn names_here() -> Result<Vec<String>, ProtectError> {
+    let handle = Handle::open().map_err(run::Error::from)?;
+    Ok(names()?.into_iter().filter(|name| process::is_here(name, &handle)).collect())
 }
 
 /// Removes the file of a node if this command wrote it.
 fn remove_file(lifetime: Lifetime, name: &str) -> Result<(), ProtectError> {
-    let directory = PrivateDirectory::open(lifetime.directory()).map_err(run::Error::from)?;
     let name = file_name(name);
-    match directory {
-        Some(directory) if is_marked(&directory.file(&name)) => {
-            Ok(directory.remove(&name).map_err(run::Error::from)?)
-        }
-        _ => Ok(()),
+    if !is_marked(lifetime, &name)? {
+        return Ok(());
     }
+    let directory = PrivateDirectory::open(lifetime.directory()).map_err(run::Error::from)?;
+    let removed = directory.map_or(Ok(()), |directory| directory.remove(&name));
+    Ok(removed.map_err(run::Error::from)?)
 }
 
 /// Removes the log of a node, if there is one.
@@ -345,12 +362,12 @@ fn file_name(name: &str) -> String {
     format!("{name}.toml")
 }
 
-/// Whether a file was written by this command.
-fn is_marked(path: &Path) -> bool {
-    let is_toml = path.extension().is_some_and(|extension| extension == "toml");
-    let text =
-        is_toml.then(|| onbeat_host::file::read_text(path, crate::config::LONGEST).ok()).flatten();
-    text.is_some_and(|text| text.lines().next() == Some(MARK))
+/// Whether a file was written by this command. A file that is no configuration was not.
+fn is_marked(lifetime: Lifetime, file: &str) -> Result<bool, ProtectError> {
+    let directory = PrivateDirectory::open(lifetime.directory()).map_err(run::Error::from)?;
+    let Some(directory) = directory else { return Ok(false) };
+    let text = directory.read_text(file, crate::config::LONGEST).ok().flatten();
+    Ok(text.is_some_and(|text| text.lines().next() == Some(MARK)))
 }
 
 /// Summary of a started node, with the next steps.

@@ -1,11 +1,11 @@
 //! What prevents a redundant interface, all at once and each with its remedy.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use nix::ifaddrs::getifaddrs;
+use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Link, MAX_NAME};
 
+use super::session;
 use crate::config::VETH_SUFFIX;
 use crate::{control, run};
 
@@ -70,6 +70,9 @@ pub enum ProtectError {
         /// The end of its log.
         why: String,
     },
+    /// A signal stopped the command while it waited.
+    #[error("interrupted; the node is removed")]
+    Interrupted,
     /// The service manager.
     #[error("{command}: {why}; the node is not changed")]
     Service {
@@ -131,6 +134,7 @@ impl Obstacles {
                  from there: ip link set {name} nomaster"
             ));
         }
+        self.unused(handle, &link);
         Some(link)
     }
 
@@ -160,34 +164,28 @@ impl Obstacles {
     }
 
     /// Checks that a change of the MTU does not interrupt the session of this command.
-    pub(super) fn session(&mut self, link: &Link) {
-        let Some(address) = session_address() else { return };
-        if has_address(&link.name, address) {
+    pub(super) fn session(&mut self, handle: &Handle, link: &Link) {
+        let Some((address, on)) = session::over(handle, link) else { return };
+        let above =
+            if on == link.name { String::new() } else { format!(", above {:?}", link.name) };
+        self.0.push(format!(
+            "this ssh session uses {address} on {on:?}{above}, whose MTU would change, which interrupts some drivers; set \
+             the MTU of {:?} first, or run the command from a console",
+            link.name
+        ));
+    }
+
+    /// Checks that no other process has the interface.
+    fn unused(&mut self, handle: &Handle, link: &Link) {
+        // Without privileges the locks are not readable.
+        let holder = InterfaceLock::holder(handle.namespace(), link.index).ok().flatten();
+        if let Some(holder) = holder {
             self.0.push(format!(
-                "this session uses {address} on {:?}, whose MTU would change, which interrupts some drivers; set its MTU \
-                 first, or run the command from a console",
+                "interface {:?} is used by {holder}; stop it, or use another interface",
                 link.name
             ));
         }
     }
-}
-
-/// The address of this host in the present ssh session: "CLIENT PORT SERVER PORT".
-fn session_address() -> Option<IpAddr> {
-    let connection = std::env::var("SSH_CONNECTION").ok()?;
-    // Without the interface of a link-local address.
-    connection.split(' ').nth(2)?.split('%').next()?.parse().ok()
-}
-
-fn has_address(interface: &str, address: IpAddr) -> bool {
-    let addresses = getifaddrs().into_iter().flatten();
-    let mut addresses = addresses.filter(|entry| entry.interface_name == interface);
-    addresses.any(|entry| {
-        let Some(storage) = entry.address else { return false };
-        let v4 = storage.as_sockaddr_in().map(|socket| IpAddr::V4(socket.ip()));
-        let v6 = storage.as_sockaddr_in6().map(|socket| IpAddr::V6(socket.ip()));
-        v4.or(v6) == Some(address)
-    })
 }
 
 fn is_wireless(interface: &str) -> bool {

@@ -1,14 +1,18 @@
 //! The daemon of a redundant interface: as a service if it is saved, else as a process in the background.
 
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use onbeat_host::RUN;
+use onbeat_host::{PrivateDirectory, RUN};
+use onbeat_netdev::Handle;
+use onbeat_realtime::interrupt;
 
 use super::{Lifetime, ProtectError};
-use crate::control::{Client, DIRECTORY, NodeTables};
+use crate::config::{Config, LONGEST, PortConfig};
+use crate::control::{Client, DIRECTORY, NodeTables, Server};
 
 /// Longest time until a started node answers.
 const START: Duration = Duration::from_secs(20);
@@ -33,6 +37,23 @@ pub(super) fn refuse_running(name: &str) -> Result<(), ProtectError> {
         Ok(_) => Err(ProtectError::Running { name: name.to_owned() }),
         Err(_) => Ok(()),
     }
+}
+
+/// Whether the interfaces of a node are in this network namespace: those of its process, or of its file.
+pub(super) fn is_here(name: &str, handle: &Handle) -> bool {
+    let control = Path::new(DIRECTORY).join(format!("{name}.sock"));
+    let holder = Server::holder(&control).ok().flatten();
+    if let Some(pid) = holder.and_then(|holder| holder.pid) {
+        let namespace = std::fs::metadata(format!("/proc/{pid}/ns/net"));
+        return namespace.is_ok_and(|namespace| namespace.ino() == handle.namespace().inode());
+    }
+    let text = [Lifetime::Boot, Lifetime::Permanent].into_iter().find_map(|lifetime| {
+        let directory = PrivateDirectory::open(lifetime.directory()).ok()??;
+        directory.read_text(&format!("{name}.toml"), LONGEST).ok()?
+    });
+    let config = text.and_then(|text| Config::parse(&text, name).ok());
+    let exists = |port: &PortConfig| port.create.is_some() || handle.link(&port.interface).is_ok();
+    config.is_some_and(|config| config.ports.iter().all(exists))
 }
 
 pub(super) fn start(
@@ -103,11 +124,15 @@ fn wait(name: &str, mut child: Option<(&mut Child, &Path)>) -> Result<NodeTables
                 return Err(ProtectError::NotStarted { why: last_lines(log) });
             }
         }
-        if Instant::now() >= end {
+        let is_interrupted = interrupt::check().is_err();
+        if is_interrupted || Instant::now() >= end {
             if let Some((child, _)) = &mut child {
                 // It would start later, unnoticed.
                 let _ = child.kill();
                 let _ = child.wait();
+            }
+            if is_interrupted {
+                return Err(ProtectError::Interrupted);
             }
             let why =
                 format!("it does not answer, or sends no frame, within {} s", START.as_secs());

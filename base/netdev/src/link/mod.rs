@@ -6,6 +6,7 @@ mod info;
 mod statistics;
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     net::IpAddr,
     time::{Duration, Instant},
@@ -72,6 +73,15 @@ impl Handle {
         query.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
         let links = self.rtnl.links(query).map_err(|failure| failure.of("list interfaces", ""))?;
         Ok(links.into_iter().map(Link::from).collect())
+    }
+
+    /// Returns the devices of this namespace that are stacked above the device of that index, at any height: VLANs and the
+    /// like on top of it, and the bridge or bond that it belongs to.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn stacked_above(&self, index: u32) -> Result<Vec<Link>> {
+        Ok(stacked_above(self.links()?, index))
     }
 
     /// Returns the devices of the namespace with this id in the handle's namespace.
@@ -270,9 +280,64 @@ impl Handle {
     }
 }
 
+/// Returns the devices among `links` that are stacked above the one of that index.
+fn stacked_above(links: Vec<Link>, index: u32) -> Vec<Link> {
+    let (mut found, mut pending) = (BTreeSet::from([index]), vec![index]);
+    while let Some(lower) = pending.pop() {
+        let master = links.iter().find(|link| link.index == lower).and_then(|link| link.master);
+        for link in &links {
+            // The peer of a veth is beside it.
+            let is_on_top = link.peer == Some(lower)
+                && link.peer_namespace.is_none()
+                && link.kind.as_deref() != Some("veth");
+            if (is_on_top || master == Some(link.index)) && found.insert(link.index) {
+                pending.push(link.index);
+            }
+        }
+    }
+    found.remove(&index);
+    links.into_iter().filter(|link| found.contains(&link.index)).collect()
+}
+
 fn family(address: IpAddr) -> AddressFamily {
     match address {
         IpAddr::V4(_) => AddressFamily::Inet,
         IpAddr::V6(_) => AddressFamily::Inet6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_at_any_height_are_stacked_above() {
+        let link = |index, lower: Option<u32>, master, kind: &str| Link {
+            index,
+            peer: lower,
+            master,
+            kind: Some(kind.to_owned()),
+            ..Link::default()
+        };
+        let links = vec![
+            link(1, None, None, "device"),
+            link(2, Some(1), Some(3), "vlan"),
+            link(3, None, None, "bridge"),
+            link(4, Some(3), None, "macvlan"),
+            link(5, Some(1), None, "veth"),
+            link(6, None, Some(3), "device"),
+            Link { peer_namespace: Some(0), ..link(7, Some(1), None, "macvlan") },
+        ];
+        let above = |index| {
+            let above = stacked_above(links.clone(), index);
+            above.into_iter().map(|link| link.index).collect::<Vec<_>>()
+        };
+        assert_eq!(above(1), [2, 3, 4]);
+        assert_eq!(above(2), [3, 4]);
+        assert_eq!(above(6), [3, 4]);
+        assert!(above(4).is_empty());
+        // A loop, as between two readings, ends.
+        let looped = vec![link(1, Some(2), None, "vlan"), link(2, Some(1), None, "vlan")];
+        assert_eq!(stacked_above(looped, 1).len(), 1);
     }
 }

@@ -18,8 +18,8 @@ use crate::Result;
 use crate::traffic::{Receiver, socket};
 use crate::worker::Worker;
 
-/// Stored octets per frame: all headers and the stamp.
-const SNAP: usize = 96;
+/// Stored octets per frame: all octets of the frames of this scenario.
+const SNAP: usize = 2048;
 const LOOK_MS: u16 = 20;
 
 /// A port of a node, by numbers.

@@ -19,6 +19,7 @@ mod decode;
 mod history;
 mod pcapng;
 mod plan;
+pub mod prp;
 mod schedule;
 pub mod spec;
 mod talkers;

@@ -1,4 +1,5 @@
-//! Each kind of impaired LAN next to a clean one, with PRP (IEC 62439-3) instead of streams.
+//! PRP (IEC 62439-3) instead of streams: each kind of impaired LAN next to a clean one, and hosts with a redundant
+//! interface ([`hosts`]).
 //!
 //! ```text
 //!                path1: LAN A (clean, cut, lossy, ...)
@@ -7,6 +8,9 @@
 //! ```
 //!
 //! Nodes a and b are RedBoxes: they number all frames of talker and listener, and deliver the first copy of each.
+
+mod hosts;
+mod sockets;
 
 use std::time::Duration;
 
@@ -62,8 +66,14 @@ pub(super) fn network() -> Topology {
 }
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    redboxes(stage, options)?;
+    hosts::play(stage, options)
+}
+
+/// Plays the matrix of impairments between RedBoxes.
+fn redboxes(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let world = stage.open(&network(), &options.streams.plane)?;
-    wait_for_nodes(&world)?;
+    wait_for_nodes(&world, NODES)?;
     let before = read(&world)?;
     let mut table = matrix::table();
     let (sent, delivered) = matrix::cells(stage, &world, options, "prp", &mut table)?;
@@ -83,14 +93,14 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
 }
 
 /// Waits until the nodes have heard each other on both LANs: after a start they are silent.
-fn wait_for_nodes(world: &World) -> Result<()> {
+fn wait_for_nodes(world: &World, nodes: [&str; 2]) -> Result<()> {
     let hears = |node: &str| {
         let Ok(status) = world.nodes(node) else { return false };
         status.nodes.iter().any(|node| {
             node.kind != NodeKind::San && node.a.age_ns.is_some() && node.b.age_ns.is_some()
         })
     };
-    for node in NODES {
+    for node in nodes {
         if !wait_until(PATIENCE, || hears(node))? {
             let reason = "it hears no other node on both LANs".to_owned();
             return Err(Error::Node { node: node.to_owned(), reason, log: String::new() });

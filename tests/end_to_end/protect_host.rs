@@ -1,0 +1,322 @@
+//! What `onbeat protect` changes on a host, and what it refuses: the ssh session of the caller, saved nodes, MTUs, RedBoxes,
+//! nodes of other namespaces, interruptions.
+//!
+//! ```text
+//!   sshd -- shell (SSH_CONNECTION) -- sudo -- onbeat protect lana lanb
+//!
+//!   lana -- lana.5 (VLAN) -- br9 (bridge): the session can use any of them
+//! ```
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::mount::{MsFlags, mount};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use onbeat_netdev::{Bridge, Handle, PrivateMounts, VethEnd};
+use onbeat_testing::require_that;
+
+use crate::common::process::Process;
+use crate::common::{
+    BOUND, CommandOutput, assert_gone, can_run, make_executable, onbeat, program, run_in, wait_for,
+};
+use crate::protect::{LANS, network};
+
+/// Runs `ip` in a namespace; returns whether it succeeds.
+fn ip(handle: &Handle, arguments: &str) -> bool {
+    let mut command = Command::new("ip");
+    command.args(arguments.split(' ')).stderr(Stdio::null());
+    handle.namespace().start_in(&mut command).status().is_ok_and(|status| status.success())
+}
+
+/// Runs the program below a shell of an ssh session to `address`, without that variable itself, as sudo does.
+fn run_by_sudo(handle: &Handle, address: &str, arguments: &[&str]) -> CommandOutput {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "env -i \"$0\" \"$@\"; exit $?"]).arg(program()).args(arguments);
+    shell.env("SSH_CONNECTION", format!("203.0.113.9 40000 {address} 22"));
+    handle.namespace().start_in(&mut shell).output().expect("a shell").into()
+}
+
+#[test]
+fn a_change_below_the_session_is_refused_also_behind_sudo() {
+    if !can_run() {
+        return;
+    }
+    let h1 = &network().h1;
+    let check = ["protect", "lana", "lanb", "--name", "prot7", "--mtu", "1500", "--check"];
+    let add = |interface: &str, address: &str| {
+        h1.set_up(interface).unwrap();
+        h1.add_address(interface, address.parse::<IpAddr>().unwrap(), 24).unwrap();
+    };
+    let refused = |address: &str, text: &str| {
+        let ran = run_by_sudo(h1, address, &check);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
+        assert!(ran.err.contains(&format!("uses {address} on {text}, ")), "{}", ran.err);
+    };
+    add("lana", "198.51.100.1");
+    refused("198.51.100.1", "\"lana\"");
+    // Another session, and no change of an MTU.
+    let other = run_by_sudo(h1, "198.51.100.2", &check);
+    assert_eq!((other.code, other.err.as_str()), (0, ""));
+    let unchanged = run_by_sudo(h1, "198.51.100.1", &[&check[..5], &["--check"]].concat());
+    assert_eq!((unchanged.code, unchanged.err.as_str()), (0, ""));
+    // What is no address of a session is ignored.
+    let hostile = run_by_sudo(h1, "198.51.100.1; 22 $(x)", &check);
+    assert_eq!((hostile.code, hostile.err.as_str()), (0, ""));
+    let mut own = onbeat();
+    own.args(check).env("SSH_CONNECTION", "203.0.113.9 40000 198.51.100.1 22");
+    let own: CommandOutput = h1.namespace().start_in(&mut own).output().expect("it starts").into();
+    assert_eq!(own.code, 2, "{}", own.out);
+
+    // The other end of a veth is not above it.
+    h1.create_veth(&VethEnd::new("beside"), &VethEnd::new("beyond")).unwrap();
+    add("beyond", "198.51.104.1");
+    let beside = run_by_sudo(
+        h1,
+        "198.51.104.1",
+        &["protect", "beside", "lanb", "--name", "prot7", "--mtu", "1500", "--check"],
+    );
+    assert_eq!((beside.code, beside.err.as_str()), (0, ""));
+    // The path is refused for its bridge as well, with its own remedy.
+    h1.create_bridge(&Bridge::new("br9")).unwrap();
+    h1.set_master("lana", Some("br9")).unwrap();
+    add("br9", "198.51.102.1");
+    refused("198.51.102.1", "\"br9\", above \"lana\"");
+    h1.set_master("lana", None).unwrap();
+    if ip(h1, "link add link lana name mv0 type macvlan") {
+        add("mv0", "198.51.103.1");
+        refused("198.51.103.1", "\"mv0\", above \"lana\"");
+    }
+    // Where the kernel has VLANs; others are as a macvlan to the command.
+    if ip(h1, "link add link lana name lana.5 type vlan id 5") {
+        add("lana.5", "198.51.101.1");
+        refused("198.51.101.1", "\"lana.5\", above \"lana\"");
+        h1.set_master("lana.5", Some("br9")).unwrap();
+        refused("198.51.102.1", "\"br9\", above \"lana\"");
+    }
+}
+
+#[test]
+fn mtus_are_raised_and_restored() {
+    if !can_run() {
+        return;
+    }
+    let h1 = &network().h1;
+    let mtu = |interface: &str| h1.link(interface).unwrap().mtu;
+    let made =
+        run_in(h1.namespace(), &["protect", "lana", "lanb", "--name", "prot8", "--mtu", "1500"]);
+    assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
+    assert_eq!([mtu("prot8"), mtu("lana"), mtu("lanb")], [1500, 1506, 1506]);
+    let undone = run_in(h1.namespace(), &["protect", "--undo", "prot8"]);
+    assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
+    assert_eq!(LANS.map(mtu), [1500, 1500]);
+    assert_gone("prot8");
+}
+
+#[test]
+fn stations_behind_an_interface_are_protected() {
+    if !can_run() {
+        return;
+    }
+    let network = network();
+    let (h1, station) = (&network.h1, &network.san);
+    let far = VethEnd::new("eth9").namespace(station.namespace());
+    h1.create_veth(&VethEnd::new("eth3"), &far).unwrap();
+    for (handle, interface) in [(h1, "eth3"), (station, "eth9")] {
+        handle.set_up(interface).unwrap();
+    }
+    let before = h1.link("eth3").unwrap();
+    let arguments = ["protect", "lana", "lanb", "--name", "prot9", "--for", "eth3"];
+    let planned = run_in(h1.namespace(), &[&arguments[..], &["--check"]].concat());
+    assert_eq!((planned.code, planned.err.as_str()), (0, ""));
+    for text in ["eth3: its stations are protected", "lana: LAN A", "MTU 1506 instead of 1500"] {
+        assert!(planned.out.contains(text), "{}", planned.out);
+    }
+    let made = run_in(h1.namespace(), &arguments);
+    assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
+    assert!(made.out.contains("sends for the stations behind eth3"), "{}", made.out);
+    assert!(h1.link("prot9").unwrap_err().is_not_found(), "no interface is made");
+    assert_eq!(h1.link("lana").unwrap().mtu, 1506);
+    // Frames of the station reach both LANs; the peer lists it.
+    let peer = run_in(network.h2.namespace(), &["protect", "lana", "lanb", "--name", "prot10"]);
+    assert_eq!((peer.code, peer.err.as_str()), (0, ""), "{}", peer.out);
+    station.add_address("eth9", IpAddr::from([203, 0, 113, 1]), 24).unwrap();
+    network.h2.add_address("prot10", IpAddr::from([203, 0, 113, 2]), 24).unwrap();
+    let socket = station.namespace().run(|| std::net::UdpSocket::bind("203.0.113.1:0"));
+    let socket = socket.unwrap().unwrap();
+    let receiver = network.h2.namespace().run(|| std::net::UdpSocket::bind("203.0.113.2:4100"));
+    let receiver = receiver.unwrap().unwrap();
+    receiver.set_read_timeout(Some(BOUND)).unwrap();
+    let mut octets = [0; 8];
+    for number in 0..10 {
+        socket.send_to(&[number], "203.0.113.2:4100").unwrap();
+        assert_eq!((receiver.recv(&mut octets).unwrap(), octets[0]), (1, number));
+    }
+    let listed = run_in(network.h2.namespace(), &["show", "prot10", "--nodes", "--json"]);
+    let mac = station.link("eth9").unwrap().mac.unwrap().to_string();
+    assert!(listed.out.contains(&mac), "{}", listed.out);
+    for (handle, name) in [(h1, "prot9"), (&network.h2, "prot10")] {
+        let undone = run_in(handle.namespace(), &["protect", "--undo", name]);
+        assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
+        assert_gone(name);
+    }
+    let after = h1.link("eth3").unwrap();
+    assert_eq!((after.mtu, after.promiscuity), (before.mtu, before.promiscuity));
+    assert_eq!(h1.link("lana").unwrap().mtu, 1500);
+}
+
+#[test]
+fn only_the_node_of_this_namespace_is_removed_without_a_name() {
+    if !can_run() {
+        return;
+    }
+    let network = network();
+    let made = run_in(network.h1.namespace(), &["protect", "lana", "lanb", "--name", "prot11"]);
+    assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
+    let elsewhere = run_in(network.san.namespace(), &["protect", "--undo"]);
+    assert_eq!((elsewhere.code, elsewhere.out.as_str()), (2, ""));
+    assert!(elsewhere.err.contains("in this network namespace"), "{}", elsewhere.err);
+    assert!(elsewhere.err.contains("prot11"), "{}", elsewhere.err);
+    // A plan names the process that has the interfaces.
+    let arguments = ["protect", "lana", "lanb", "--name", "prot12", "--check"];
+    let planned = run_in(network.h1.namespace(), &arguments);
+    assert_eq!((planned.code, planned.out.as_str()), (2, ""));
+    for text in ["\"lana\" is used by process", "\"lanb\" is used by process", "prot11"] {
+        assert!(planned.err.contains(text), "{}", planned.err);
+    }
+    // Those of another namespace are free.
+    let planned = run_in(network.h2.namespace(), &arguments);
+    assert_eq!((planned.code, planned.err.as_str()), (0, ""));
+    let undone = run_in(network.h1.namespace(), &["protect", "--undo"]);
+    assert_eq!((undone.code, undone.err.as_str()), (0, ""));
+    assert_eq!(undone.out, "prot11 is removed\n");
+    assert_gone("prot11");
+}
+
+#[test]
+fn an_interrupted_command_leaves_nothing() {
+    if !can_run() {
+        return;
+    }
+    let h1 = &network().h1;
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let mut command = onbeat();
+        command.args(["protect", "lana", "lanb", "--name", "prot13", "--mtu", "1500"]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        h1.namespace().start_in(&mut command);
+        let mut waiting = Process::spawn(command);
+        // It exists before the end of the silence after the start.
+        wait_for("the interface exists", || h1.link("prot13").is_ok());
+        waiting.signal(signal);
+        let status = waiting.wait(BOUND).expect("it exits");
+        let mut text = String::new();
+        let errors = waiting.0.stderr.as_mut().expect("its errors");
+        std::io::Read::read_to_string(errors, &mut text).unwrap();
+        assert_eq!(status.code(), Some(2), "{text}");
+        assert!(text.contains("interrupted; the node is removed"), "{text}");
+        assert!(h1.link("prot13").unwrap_err().is_not_found());
+        assert_eq!(LANS.map(|lan| h1.link(lan).unwrap().mtu), [1500, 1500]);
+        assert_gone("prot13");
+    }
+}
+
+/// A service manager that logs its commands, and runs the nodes that it enables.
+const SYSTEMCTL: &str = r#"#!/bin/sh
+echo "$*" >> /run/systemctl.log
+name=${3#onbeat@}
+name=${name%.service}
+case $1 in
+enable)
+    if [ -e /run/refuse ]; then
+        echo "Unit $3 not found" >&2
+        exit 1
+    fi
+    PROGRAM run "/etc/onbeat/$name.toml" < /dev/null > /run/node.log 2>&1 &
+    echo $! > /run/node.pid
+    ;;
+disable)
+    [ -e /run/node.pid ] || exit 0
+    kill -TERM "$(cat /run/node.pid)"
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        [ -e "/run/onbeat/$name.sock" ] || break
+        sleep 0.1
+    done
+    rm /run/node.pid
+    ;;
+esac
+"#;
+
+/// A node that the service manager started, killed at the end.
+struct ServiceNode;
+
+impl Drop for ServiceNode {
+    fn drop(&mut self) {
+        let pid = fs::read_to_string("/run/node.pid").ok().and_then(|pid| pid.trim().parse().ok());
+        if let Some(pid) = pid {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+}
+
+#[test]
+fn a_saved_node_is_a_service_until_it_is_removed() {
+    const MANAGER: &str = "/usr/bin/systemctl";
+    if !can_run() || !require_that(Path::new(MANAGER).exists(), "systemctl") {
+        return;
+    }
+    let h1 = &network().h1;
+    let _mounts = PrivateMounts::enter().unwrap();
+    for directory in ["/run", "/etc"] {
+        let mounted =
+            mount(Some("tmpfs"), directory, Some("tmpfs"), MsFlags::empty(), Some("mode=0755"));
+        mounted.unwrap();
+    }
+    fs::create_dir_all("/run/systemd/system").unwrap();
+    let manager = SYSTEMCTL.replace("PROGRAM", program().to_str().expect("a path in UTF-8"));
+    make_executable(Path::new("/run/systemctl"), manager);
+    mount(Some("/run/systemctl"), MANAGER, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
+    let _node = ServiceNode;
+    let log = || fs::read_to_string("/run/systemctl.log").unwrap_or_default();
+    let save = ["protect", "lana", "lanb", "--name", "prot14", "--save"];
+    let saved_file = Path::new("/etc/onbeat/prot14.toml");
+
+    // A service that cannot be enabled leaves nothing.
+    fs::write("/run/refuse", "").unwrap();
+    let refused = run_in(h1.namespace(), &save);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""));
+    assert!(refused.err.contains("Unit onbeat@prot14.service not found"), "{}", refused.err);
+    assert!(!saved_file.exists());
+    fs::remove_file("/run/refuse").unwrap();
+    fs::remove_file("/run/systemctl.log").unwrap();
+
+    let saved = run_in(h1.namespace(), &save);
+    assert_eq!((saved.code, saved.err.as_str()), (0, ""), "{}", saved.out);
+    let text = "saved: /etc/onbeat/prot14.toml; its service is enabled";
+    assert!(saved.out.contains(text), "{}", saved.out);
+    assert_eq!(log(), "enable --now onbeat@prot14.service\n");
+    let config = fs::read_to_string(saved_file).unwrap();
+    assert!(config.starts_with("# Written by onbeat protect\n"), "{config}");
+    let checked = run_in(h1.namespace(), &["run", "--check", "/etc/onbeat/prot14.toml"]);
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    assert!(h1.link("prot14").is_ok());
+
+    let undone = run_in(h1.namespace(), &["protect", "--undo"]);
+    assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
+    assert_eq!(undone.out, "prot14 is removed\n");
+    assert_eq!(log().lines().last(), Some("disable --now onbeat@prot14.service"));
+    assert!(!saved_file.exists());
+    assert!(h1.link("prot14").unwrap_err().is_not_found());
+    assert_gone("prot14");
+
+    // Files in a directory that other users can write to are not trusted.
+    std::os::unix::fs::chown("/etc/onbeat", Some(1), Some(1)).unwrap();
+    fs::write("/etc/onbeat/prot15.toml", "# Written by onbeat protect\n").unwrap();
+    for arguments in [&["protect", "--undo"][..], &["protect", "--undo", "prot15"]] {
+        let untrusted = run_in(h1.namespace(), arguments);
+        assert_eq!((untrusted.code, untrusted.out.as_str()), (2, ""), "{arguments:?}");
+        assert!(untrusted.err.contains("belongs to user 1"), "{}", untrusted.err);
+    }
+    assert!(Path::new("/etc/onbeat/prot15.toml").exists());
+}
