@@ -24,7 +24,7 @@ mod network;
 use std::io::Write as _;
 
 use flow::{Delivery, Flow};
-use network::{Addresses, Host, Lan, Network, wait_for};
+use network::{Addresses, Host, Lan, Network, Plane, wait_for};
 use onbeat_node::control::NodesStatus;
 
 /// A fault of the LANs towards the receiver, and its name.
@@ -56,7 +56,7 @@ const DIRECTIONS: [(Host, Host); 3] =
 const DATAGRAMS: u32 = 500;
 
 /// `None`: not in a machine of its own, or its kernel has no PRP.
-fn network(addresses: Addresses) -> Option<Network> {
+fn network(addresses: Addresses, plane: Plane) -> Option<Network> {
     let test = std::thread::current().name().unwrap_or("test").to_owned();
     let skip = |reason| {
         // Not by eprintln!, which shows the output of failed tests only.
@@ -69,7 +69,7 @@ fn network(addresses: Addresses) -> Option<Network> {
     if !network::has_modules() {
         return skip("this kernel has no module hsr");
     }
-    Some(Network::start(addresses))
+    Some(Network::start(addresses, plane))
 }
 
 /// Prints a result; guest-suites shows it.
@@ -81,13 +81,28 @@ fn print_row(case: &str, (from, to): (Host, Host), delivery: &Delivery) {
 
 #[test]
 fn datagrams_arrive_once() {
-    let Some(network) = network(Addresses::One) else { return };
+    send_datagrams(Plane::Packet, &DIRECTIONS);
+}
+
+#[test]
+fn datagrams_arrive_once_by_programs() {
+    send_datagrams(Plane::Native, &DIRECTIONS[1..]);
+}
+
+#[test]
+fn datagrams_arrive_once_by_programs_in_generic_mode() {
+    send_datagrams(Plane::Generic, &DIRECTIONS[1..]);
+}
+
+fn send_datagrams(plane: Plane, directions: &[(Host, Host)]) {
+    let Some(network) = network(Addresses::One, plane) else { return };
+    println!("data plane of onbeat: {}", plane.name());
     let mut faults = Vec::new();
     println!(
         "| {:<31} | {:<18} | {:>5} | {:>5} | {:>5} |",
         "case", "direction", "sent", "lost", "twice"
     );
-    for (from, to) in DIRECTIONS {
+    for &(from, to) in directions {
         network.ping(from, to, 56);
         let mut report = |case: &str, delivery: &Delivery| {
             print_row(case, (from, to), delivery);
@@ -123,7 +138,7 @@ fn datagrams_arrive_once() {
 
 #[test]
 fn each_node_is_in_the_table_of_the_other() {
-    let Some(network) = network(Addresses::One) else { return };
+    let Some(network) = network(Addresses::One, Plane::Packet) else { return };
     let (linux, onbeat) = (network.mac(Host::Linux), network.mac(Host::Onbeat));
     // Frames of supervision only: there is no other traffic.
     wait_for("Linux in the NodesTable of onbeat, with supervision on both LANs", || {
@@ -156,7 +171,16 @@ fn each_node_is_in_the_table_of_the_other() {
 
 #[test]
 fn a_station_without_redundancy_is_reached() {
-    let Some(network) = network(Addresses::One) else { return };
+    reach_station(Plane::Packet);
+}
+
+#[test]
+fn a_station_without_redundancy_is_reached_by_programs() {
+    reach_station(Plane::Native);
+}
+
+fn reach_station(plane: Plane) {
+    let Some(network) = network(Addresses::One, plane) else { return };
     for (from, to) in [
         (Host::San, Host::Onbeat),
         (Host::Onbeat, Host::San),
@@ -181,7 +205,16 @@ fn a_station_without_redundancy_is_reached() {
 
 #[test]
 fn full_frames_and_streams_pass_unchanged() {
-    let Some(network) = network(Addresses::One) else { return };
+    send_full_frames(Plane::Packet, &DIRECTIONS);
+}
+
+#[test]
+fn full_frames_and_streams_pass_programs_unchanged() {
+    send_full_frames(Plane::Native, &DIRECTIONS[1..]);
+}
+
+fn send_full_frames(plane: Plane, directions: &[(Host, Host)]) {
+    let Some(network) = network(Addresses::One, plane) else { return };
     for (from, to) in [(Host::Onbeat, Host::Linux), (Host::Linux, Host::Onbeat)] {
         assert_eq!(network.mtu(from), 1494, "{}", from.name());
         // Short ones, which are padded; the longest that are; and full ones.
@@ -189,7 +222,7 @@ fn full_frames_and_streams_pass_unchanged() {
             network.ping(from, to, payload);
         }
     }
-    for (from, to) in DIRECTIONS {
+    for &(from, to) in directions {
         network.transfer(from, to, 5_000_000);
     }
     network.print_status();
@@ -197,7 +230,7 @@ fn full_frames_and_streams_pass_unchanged() {
 
 #[test]
 fn frames_of_a_vlan_pass() {
-    let Some(network) = network(Addresses::One) else { return };
+    let Some(network) = network(Addresses::One, Plane::Packet) else { return };
     // Linux has none over prp0 before 6.13; a station without redundancy has.
     let peer = if network.add_vlan(Host::Linux) {
         Host::Linux
@@ -218,14 +251,23 @@ fn frames_of_a_vlan_pass() {
 /// node on both LANs; not every receiver of Linux joins the addresses.
 #[test]
 fn copies_of_a_node_with_two_addresses_arrive_once() {
-    let Some(network) = network(Addresses::Two) else { return };
+    join_two_addresses(Plane::Packet, &DIRECTIONS);
+}
+
+#[test]
+fn copies_of_a_node_with_two_addresses_pass_programs_once() {
+    join_two_addresses(Plane::Native, &DIRECTIONS[1..]);
+}
+
+fn join_two_addresses(plane: Plane, directions: &[(Host, Host)]) {
+    let Some(network) = network(Addresses::Two, plane) else { return };
     let linux = network.mac(Host::Linux);
     wait_for("supervision frames of Linux on both LANs", || {
         let nodes = network.nodes().nodes;
         let node = nodes.iter().find(|node| node.mac == linux);
         node.is_some_and(|node| node.a.tagged > 1 && node.b.tagged > 1)
     });
-    for (from, to) in DIRECTIONS {
+    for &(from, to) in directions {
         network.ping(from, to, 56);
         let flow = Flow::start(&network, from, to);
         flow.advance(DATAGRAMS);

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use onbeat_netdev::Namespace;
+use onbeat_netdev::{Ethtool, Namespace};
 use onbeat_node::control::NodesStatus;
 use onbeat_realtime::interrupt::wait_until;
 use onbeat_testing::{TemporaryDirectory, command};
@@ -129,6 +129,35 @@ pub(crate) enum Addresses {
     Two,
 }
 
+/// The data plane of onbeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plane {
+    Packet,
+    /// XDP in native mode: the other ends of its veths poll.
+    Native,
+    /// XDP in generic mode.
+    Generic,
+}
+
+impl Plane {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Native => "xdp",
+            Self::Generic => "generic",
+        }
+    }
+
+    /// Its keys of the node and of a port.
+    fn keys(self) -> [&'static str; 2] {
+        match self {
+            Self::Packet => ["backend = \"packet\"", ""],
+            Self::Native => ["backend = \"xdp\"", "mode = \"native\"\n"],
+            Self::Generic => ["backend = \"xdp\"", "mode = \"generic\"\n"],
+        }
+    }
+}
+
 /// The network of the file `main.rs`, with traffic of its hosts only.
 pub(crate) struct Network {
     lans: Namespace,
@@ -143,7 +172,7 @@ static NETWORK: Mutex<()> = Mutex::new(());
 
 impl Network {
     /// Builds the network, starts onbeat, and waits until all hosts hear each other.
-    pub(crate) fn start(addresses: Addresses) -> Self {
+    pub(crate) fn start(addresses: Addresses, plane: Plane) -> Self {
         let alone = NETWORK.lock().unwrap_or_else(PoisonError::into_inner);
         let lans = Namespace::with_loopback().expect("a namespace");
         let hosts = HOSTS.map(|_| Namespace::with_loopback().expect("a namespace"));
@@ -170,6 +199,10 @@ impl Network {
                     ),
                 );
                 ip(&lans, &format!("link set {port} master lan-{} up", lan.name()));
+                if plane == Plane::Native && host == Host::Onbeat {
+                    let ethtool = Ethtool::in_namespace(&lans).expect("ethtool");
+                    ethtool.set_features(&port, &[("gro", true)]).expect("GRO starts polling");
+                }
                 ip(namespace, &format!("link set {interface} up"));
             }
             if matches!(host, Host::Linux | Host::Control) {
@@ -187,7 +220,7 @@ impl Network {
             }
         }
         let files = TemporaryDirectory::new("prp");
-        let onbeat = start_onbeat(&hosts[Host::Onbeat as usize], &files);
+        let onbeat = start_onbeat(&hosts[Host::Onbeat as usize], &files, plane);
         let network = Self { lans, hosts, onbeat, files, _alone: alone };
         let red0 = PathBuf::from("/sys/class/net/red0");
         let is_there = || {
@@ -356,6 +389,10 @@ impl Drop for Network {
     fn drop(&mut self) {
         let _ = self.onbeat.kill();
         let _ = self.onbeat.wait();
+        let mut down = program();
+        down.args(["down", "o"]);
+        self.namespace(Host::Onbeat).start_in(&mut down);
+        output(down);
         if thread::panicking() {
             let log = fs::read_to_string(self.files.file("log"));
             println!("log of onbeat:\n{}", log.unwrap_or_default());
@@ -372,11 +409,12 @@ fn program() -> Command {
     command(env!("CARGO_BIN_EXE_onbeat").as_ref())
 }
 
-fn start_onbeat(namespace: &Namespace, files: &TemporaryDirectory) -> Child {
+fn start_onbeat(namespace: &Namespace, files: &TemporaryDirectory, plane: Plane) -> Child {
+    let [of_node, of_port] = plane.keys();
     let port = |name: &str, interface: &str, key: &str| {
-        format!("[[port]]\nname = \"{name}\"\ninterface = \"{interface}\"\n{key}\n")
+        format!("[[port]]\nname = \"{name}\"\ninterface = \"{interface}\"\n{of_port}{key}\n")
     };
-    let mut config = "[node]\nname = \"o\"\nprotocol = \"prp\"\n".to_owned();
+    let mut config = format!("[node]\nname = \"o\"\nprotocol = \"prp\"\n{of_node}\n");
     config += &port("host", Host::Onbeat.interface(), "create = \"veth\"");
     for lan in LANS {
         config += &port(lan.name(), &lan.interface(), &format!("lan = \"{}\"", lan.name()));

@@ -18,7 +18,7 @@ use super::devices::Devices;
 use super::error::{Error, Result};
 use super::events::EventSubject;
 use super::setup::names;
-use crate::config::{Backend, Config, LinkConfig, PortConfig, TRAILER};
+use crate::config::{Backend, Config, LinkConfig, Mode as WantedMode, PortConfig, TRAILER};
 use crate::control::{EventDetail, LanStatus, NodesStatus};
 use crate::doctor::version_of;
 
@@ -188,8 +188,8 @@ impl Node {
         Ok(())
     }
 
-    /// Refuses a LAN over a veth in generic mode: the kernel's generic XDP skips frames that a program of the same machine
-    /// redirected, as the other end's copies are in generic mode.
+    /// Refuses a LAN over a veth in generic mode, unless its port requests that mode: the kernel's generic XDP skips frames
+    /// that a program of the same machine redirected, as the other end's copies are in generic mode.
     fn refuse_generic_veth(&self, ports: &[PortConfig], prp: &LinkConfig) -> Result<()> {
         let attached = self.plane.ports();
         for port in [prp.a, prp.b].map(|port| &ports[usize::from(port.0)]) {
@@ -198,7 +198,8 @@ impl Node {
             };
             let interface = port.attached_interface();
             let is_veth = self.devices.ability(&interface).is_ok_and(|of| of.driver == "veth");
-            if is_veth && attached.iter().any(is_generic) {
+            let is_requested = port.mode == WantedMode::Generic;
+            if is_veth && !is_requested && attached.iter().any(is_generic) {
                 return Err(Error::GenericVethLan { port: port.name.clone(), interface });
             }
         }
