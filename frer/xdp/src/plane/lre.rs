@@ -11,7 +11,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -135,6 +135,14 @@ fn address(mac: MacAddress) -> u64 {
 fn mac(address: u64) -> MacAddress {
     let [a, b, c, d, e, f, ..] = address.to_le_bytes();
     MacAddress([a, b, c, d, e, f])
+}
+
+/// Octets of an address in a word.
+const MAC_MASK: u64 = c::LRE_SOURCE - 1;
+
+/// Returns `frer_lre_source::alias` of a source on a LAN.
+fn alias_word(alias: MacAddress, lan: usize) -> u64 {
+    c::LRE_SOURCE | address(alias) | (lan as u64) << c::LRE_LAN_SHIFT
 }
 
 impl LreTables {
@@ -329,9 +337,11 @@ impl State {
     fn maintain(&mut self, now_ns: u64, grace: &GracePeriods) -> Result<()> {
         let Some(parameters) = self.parameters.clone() else { return Ok(()) };
         self.free_retired(grace)?;
-        self.end_contradicted()?;
+        self.end_aliases(grace)?;
         self.read_frames()?;
         self.note_supervision(&parameters)?;
+        // A source may have supervised itself.
+        self.end_aliases(grace)?;
         self.add_aliases(grace)?;
         let capacity = self.tables.sources.capacity() as usize;
         // A reserve for new sources until the next call.
@@ -367,22 +377,33 @@ impl State {
         over.into_iter().try_for_each(|(_, slot)| self.tables.release(slot))
     }
 
-    /// Ends aliases that a frame contradicted: the numbers can be those of two nodes.
-    fn end_contradicted(&mut self) -> Result<()> {
+    /// Ends aliases that a frame contradicted, or that the NodesTable has ended: the numbers can be those of two nodes.
+    fn end_aliases(&mut self, grace: &GracePeriods) -> Result<()> {
         for slot in 0..self.tables.sources.capacity() {
             let source = self.tables.sources.entry(slot);
             let (owner, alias) =
                 (source[word::OWNER].load(Relaxed), source[word::ALIAS].load(Relaxed));
-            if source[word::CONTRADICTED].load(Relaxed) == 0 {
+            let is_contradicted = source[word::CONTRADICTED].load(Relaxed) != 0;
+            let is_ended = || {
+                let mut aliases = self.nodes.aliases();
+                alias != 0
+                    && !aliases.any(|(of, lan, node)| {
+                        alias_word(of, lan) == alias && c::LRE_SOURCE | address(node) == owner
+                    })
+            };
+            if !is_contradicted && !is_ended() {
                 continue;
             }
             self.nodes.end_alias(mac(owner));
             if alias != 0 {
-                self.tables.nodes.remove(&(alias & 0xffff_ffff_ffff))?;
+                // Programs discard by neither source's numbers now; some may still note them.
+                source[word::CONTRADICTED].store(1, Relaxed);
+                self.tables.nodes.remove(&(alias & MAC_MASK))?;
+                grace.wait(grace.now())?;
             }
-            source[word::ALIAS].store(0, Relaxed);
             self.tables.forget(slot);
-            source[word::CONTRADICTED].store(0, Relaxed);
+            source[word::ALIAS].store(0, Release);
+            source[word::CONTRADICTED].store(0, Release);
         }
         Ok(())
     }
@@ -463,7 +484,7 @@ impl State {
             let of = |mac: MacAddress| tables.nodes.get(&address(mac));
             let (of_alias, of_node) = (of(alias)?, of(node)?);
             let Some(slot) = of_node.or(of_alias) else { continue };
-            let value = c::LRE_SOURCE | address(alias) | (lan as u64) << c::LRE_LAN_SHIFT;
+            let value = alias_word(alias, lan);
             let source = tables.sources.entry(slot);
             if source[word::ALIAS].load(Relaxed) == value && of_alias == of_node {
                 continue;
