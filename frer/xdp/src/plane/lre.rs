@@ -293,9 +293,11 @@ impl State {
     /// Assigns slots to sources after a start: those without a source are free.
     fn assign_slots(&mut self, grace: &GracePeriods) -> Result<()> {
         let tables = &self.tables;
-        tables.drain();
-        // A program may be about to add a source.
-        grace.wait(grace.now())?;
+        // A program may be about to add a source, or to return the slot of one that another CPU has added.
+        for _ in 0..2 {
+            tables.drain();
+            grace.wait(grace.now())?;
+        }
         let used: Vec<u32> = tables.sources().into_iter().map(|(_, slot)| slot).collect();
         (0..tables.sources.capacity())
             .filter(|slot| !used.contains(slot))
