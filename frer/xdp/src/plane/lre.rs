@@ -101,6 +101,8 @@ struct State {
     /// `None`: adopted from an earlier process, and not set yet.
     parameters: Option<Parameters>,
     nodes: Nodes<u32>,
+    /// Whether the NodesTable has what an earlier process noted.
+    is_adopted: bool,
     supervisor: Supervisor,
     /// Slots that programs may still use.
     retired: Vec<(Epoch, u32)>,
@@ -281,6 +283,7 @@ impl State {
             tables,
             parameters: None,
             nodes,
+            is_adopted: false,
             supervisor: Supervisor::default(),
             retired: Vec::new(),
             invalid: [0; 2],
@@ -339,6 +342,11 @@ impl State {
     fn maintain(&mut self, now_ns: u64, grace: &GracePeriods) -> Result<()> {
         let Some(parameters) = self.parameters.clone() else { return Ok(()) };
         self.free_retired(grace)?;
+        if !self.is_adopted {
+            self.read_frames()?;
+            self.adopt_aliases()?;
+            self.is_adopted = true;
+        }
         self.end_aliases(grace)?;
         self.read_frames()?;
         self.note_supervision(&parameters)?;
@@ -377,6 +385,19 @@ impl State {
         self.retired = retired;
         let over: Vec<(Epoch, u32)> = over;
         over.into_iter().try_for_each(|(_, slot)| self.tables.release(slot))
+    }
+
+    /// Continues with the aliases that an earlier process found.
+    fn adopt_aliases(&mut self) -> Result<()> {
+        for slot in 0..self.tables.sources.capacity() {
+            let source = self.tables.sources.get(slot);
+            let alias = source.alias & MAC_MASK;
+            if source.alias != 0 && self.tables.nodes.get(&alias)? == Some(slot) {
+                let lan = usize::from(source.alias >> c::LRE_LAN_SHIFT != 0);
+                self.nodes.adopt_alias(mac(alias), lan, mac(source.owner));
+            }
+        }
+        Ok(())
     }
 
     /// Ends aliases that a frame contradicted, or that the NodesTable has ended: the numbers can be those of two nodes.

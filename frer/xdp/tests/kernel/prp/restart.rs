@@ -3,7 +3,10 @@
 use onbeat_frer::prp::Parameters;
 use onbeat_frer_xdp::Error;
 
-use super::{Entity, LANS, MS, READY, delivers, mac, number_of, parameters, tagged, untagged};
+use super::{
+    Entity, LANS, MS, READY, delivers, mac, number_of, parameters, supervision_of, tagged,
+    untagged, with_trailer,
+};
 use crate::harness::{XDP_DROP, XDP_PASS, can_run};
 use crate::restart::with_private_bpffs;
 
@@ -59,6 +62,57 @@ fn a_restart_keeps_numbers_and_nodes() {
             let is_known = u16::from(station - 100) < CAPACITY - 3;
             assert!(entity.accepts(LANS[0], mac(station), 7));
             assert_eq!(entity.accepts(LANS[1], mac(station), 7), !is_known, "{station}");
+        }
+    });
+}
+
+/// Two sources of one node have its numbers without the daemon and in the next process.
+#[test]
+fn a_restart_keeps_aliases() {
+    with_private_bpffs(|directory| {
+        let parameters = parameters(CAPACITY);
+        let sources = [mac(10), mac(11)];
+        let mut entity = Entity::open(&parameters, Some(directory));
+        entity.at(READY);
+        for round in 0..3 {
+            entity.at(entity.now_ns + 2000 * MS);
+            for (lan, source) in LANS.into_iter().zip(sources) {
+                let mut octets = supervision_of(source, sources[0], None);
+                octets.resize(60, 0);
+                assert!(!entity.delivers(lan, &with_trailer(&octets, round, lan)));
+            }
+            entity.read();
+        }
+        let mut number = 100;
+        for _ in 0..3 {
+            for _ in 0..10 {
+                number += 1;
+                assert!(entity.accepts(LANS[0], sources[0], number));
+                assert!(!entity.accepts(LANS[1], sources[1], number));
+            }
+            let nodes = entity.read().nodes;
+            assert_eq!(nodes.iter().map(|node| node.mac).collect::<Vec<_>>(), [sources[0]]);
+            let now_ns = entity.now_ns;
+            drop(entity);
+            entity = Entity::adopt(CAPACITY, Some(directory), now_ns);
+            number += 1;
+            assert!(entity.accepts(LANS[1], sources[1], number));
+            assert!(!entity.accepts(LANS[0], sources[0], number));
+            entity.set(Some(&parameters));
+        }
+        // A contradiction is noted without the daemon, too.
+        drop(entity);
+        entity = Entity::adopt(CAPACITY, Some(directory), READY + 6000 * MS);
+        assert!(entity.accepts(LANS[0], sources[1], 500));
+        assert!(entity.accepts(LANS[0], sources[0], 501));
+        assert!(entity.accepts(LANS[1], sources[1], 501));
+        entity.set(Some(&parameters));
+        entity.read();
+        for number in 502..510 {
+            for source in sources {
+                assert!(entity.accepts(LANS[0], source, number), "{source} {number}");
+                assert!(!entity.accepts(LANS[1], source, number), "{source} {number}");
+            }
         }
     });
 }
