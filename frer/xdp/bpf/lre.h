@@ -365,7 +365,9 @@ static __always_inline bool note(const struct frer_lre *e, struct frer_lre_count
 			lre_count(counters, without_entry);
 		return true;
 	}
-	if (unlikely(alias && is_alias != (alias >> FRER_LRE_LAN_SHIFT == lan))) {
+	/* Until the loader ends the alias, the numbers of neither source discard. */
+	if (unlikely(alias && (READ_ONCE(source->contradicted) ||
+			       is_alias != (alias >> FRER_LRE_LAN_SHIFT == lan)))) {
 		WRITE_ONCE(source->contradicted, 1);
 		return true;
 	}

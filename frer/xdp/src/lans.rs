@@ -3,6 +3,7 @@
 use std::mem::offset_of;
 use std::os::fd::AsFd;
 
+use libbpf_rs::ProgramMut;
 use onbeat_bpf::{Link, Object, bpf_object};
 
 use crate::error::{Context, Result};
@@ -95,5 +96,34 @@ impl LanPrograms {
     /// Returns the interfaces.
     pub(crate) fn spec(&self) -> LanSpec {
         self.spec
+    }
+}
+
+/// Access for tests: the programs of interfaces, attached to none.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct UnattachedLanPrograms(Object);
+
+impl UnattachedLanPrograms {
+    /// Loads the programs for these interfaces.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn load(host: u32, lans: [u32; 2]) -> Result<Self> {
+        Ok(Self(load(host, lans)?))
+    }
+
+    /// Returns the program of this name.
+    #[must_use]
+    pub fn program(&self, name: &str) -> ProgramMut<'_> {
+        self.0.program(name)
+    }
+
+    /// Attaches the program of this name to the tc ingress of an interface.
+    ///
+    /// # Errors
+    /// The kernel has no tcx (before Linux 6.6), or refuses.
+    pub fn attach(&self, name: &str, interface: u32) -> Result<Link> {
+        attach(&self.0, name, interface)
     }
 }

@@ -20,7 +20,7 @@ mod steering;
 mod table;
 
 pub use error::{Error, Result};
-pub use lans::Shield;
+pub use lans::{Shield, UnattachedLanPrograms};
 pub use link::forwards;
 pub use pin::{
     BPF_MOUNT, PinDirectory, PinOwner, check_path as check_pin_path, uses_mount_of_init,

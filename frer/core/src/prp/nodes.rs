@@ -366,6 +366,14 @@ impl<N> Nodes<N> {
         (node.frames, node.is_source, node.numbers) = (frames, is_source, numbers);
     }
 
+    /// Adds an alias that was found before: the source, the LAN on which it is one, and the node.
+    pub fn adopt_alias(&mut self, alias: MacAddress, lan: usize, mac: MacAddress) {
+        if let Some(node) = self.by_mac.get_mut(&mac) {
+            node.alias = Some((alias, lan));
+            self.aliases.insert(alias, mac);
+        }
+    }
+
     /// Returns the aliases: the source, the LAN on which it is one, and the node.
     pub fn aliases(&self) -> impl Iterator<Item = (MacAddress, usize, MacAddress)> {
         self.by_mac.iter().filter_map(|(mac, node)| node.alias.map(|(of, lan)| (of, lan, *mac)))

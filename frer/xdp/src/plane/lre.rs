@@ -11,7 +11,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -101,6 +101,8 @@ struct State {
     /// `None`: adopted from an earlier process, and not set yet.
     parameters: Option<Parameters>,
     nodes: Nodes<u32>,
+    /// Whether the NodesTable has what an earlier process noted.
+    is_adopted: bool,
     supervisor: Supervisor,
     /// Slots that programs may still use.
     retired: Vec<(Epoch, u32)>,
@@ -135,6 +137,14 @@ fn address(mac: MacAddress) -> u64 {
 fn mac(address: u64) -> MacAddress {
     let [a, b, c, d, e, f, ..] = address.to_le_bytes();
     MacAddress([a, b, c, d, e, f])
+}
+
+/// Octets of an address in a word.
+const MAC_MASK: u64 = c::LRE_SOURCE - 1;
+
+/// Returns `frer_lre_source::alias` of a source on a LAN.
+fn alias_word(alias: MacAddress, lan: usize) -> u64 {
+    c::LRE_SOURCE | address(alias) | (lan as u64) << c::LRE_LAN_SHIFT
 }
 
 impl LreTables {
@@ -273,6 +283,7 @@ impl State {
             tables,
             parameters: None,
             nodes,
+            is_adopted: false,
             supervisor: Supervisor::default(),
             retired: Vec::new(),
             invalid: [0; 2],
@@ -285,9 +296,11 @@ impl State {
     /// Assigns slots to sources after a start: those without a source are free.
     fn assign_slots(&mut self, grace: &GracePeriods) -> Result<()> {
         let tables = &self.tables;
-        tables.drain();
-        // A program may be about to add a source.
-        grace.wait(grace.now())?;
+        // A program may be about to add a source, or to return the slot of one that another CPU has added.
+        for _ in 0..2 {
+            tables.drain();
+            grace.wait(grace.now())?;
+        }
         let used: Vec<u32> = tables.sources().into_iter().map(|(_, slot)| slot).collect();
         (0..tables.sources.capacity())
             .filter(|slot| !used.contains(slot))
@@ -329,9 +342,16 @@ impl State {
     fn maintain(&mut self, now_ns: u64, grace: &GracePeriods) -> Result<()> {
         let Some(parameters) = self.parameters.clone() else { return Ok(()) };
         self.free_retired(grace)?;
-        self.end_contradicted()?;
+        if !self.is_adopted {
+            self.read_frames()?;
+            self.adopt_aliases()?;
+            self.is_adopted = true;
+        }
+        self.end_aliases(grace)?;
         self.read_frames()?;
         self.note_supervision(&parameters)?;
+        // A source may have supervised itself.
+        self.end_aliases(grace)?;
         self.add_aliases(grace)?;
         let capacity = self.tables.sources.capacity() as usize;
         // A reserve for new sources until the next call.
@@ -367,22 +387,46 @@ impl State {
         over.into_iter().try_for_each(|(_, slot)| self.tables.release(slot))
     }
 
-    /// Ends aliases that a frame contradicted: the numbers can be those of two nodes.
-    fn end_contradicted(&mut self) -> Result<()> {
+    /// Continues with the aliases that an earlier process found.
+    fn adopt_aliases(&mut self) -> Result<()> {
+        for slot in 0..self.tables.sources.capacity() {
+            let source = self.tables.sources.get(slot);
+            let alias = source.alias & MAC_MASK;
+            if source.alias != 0 && self.tables.nodes.get(&alias)? == Some(slot) {
+                let lan = usize::from(source.alias >> c::LRE_LAN_SHIFT != 0);
+                self.nodes.adopt_alias(mac(alias), lan, mac(source.owner));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends aliases that a frame contradicted, or that the NodesTable has ended: the numbers can be those of two nodes.
+    fn end_aliases(&mut self, grace: &GracePeriods) -> Result<()> {
         for slot in 0..self.tables.sources.capacity() {
             let source = self.tables.sources.entry(slot);
             let (owner, alias) =
                 (source[word::OWNER].load(Relaxed), source[word::ALIAS].load(Relaxed));
-            if source[word::CONTRADICTED].load(Relaxed) == 0 {
+            let is_contradicted = source[word::CONTRADICTED].load(Relaxed) != 0;
+            let is_ended = || {
+                let mut aliases = self.nodes.aliases();
+                alias != 0
+                    && !aliases.any(|(of, lan, node)| {
+                        alias_word(of, lan) == alias && c::LRE_SOURCE | address(node) == owner
+                    })
+            };
+            if !is_contradicted && !is_ended() {
                 continue;
             }
             self.nodes.end_alias(mac(owner));
             if alias != 0 {
-                self.tables.nodes.remove(&(alias & 0xffff_ffff_ffff))?;
+                // Programs discard by neither source's numbers now; some may still note them.
+                source[word::CONTRADICTED].store(1, Relaxed);
+                self.tables.nodes.remove(&(alias & MAC_MASK))?;
+                grace.wait(grace.now())?;
             }
-            source[word::ALIAS].store(0, Relaxed);
             self.tables.forget(slot);
-            source[word::CONTRADICTED].store(0, Relaxed);
+            source[word::ALIAS].store(0, Release);
+            source[word::CONTRADICTED].store(0, Release);
         }
         Ok(())
     }
@@ -463,7 +507,7 @@ impl State {
             let of = |mac: MacAddress| tables.nodes.get(&address(mac));
             let (of_alias, of_node) = (of(alias)?, of(node)?);
             let Some(slot) = of_node.or(of_alias) else { continue };
-            let value = c::LRE_SOURCE | address(alias) | (lan as u64) << c::LRE_LAN_SHIFT;
+            let value = alias_word(alias, lan);
             let source = tables.sources.entry(slot);
             if source[word::ALIAS].load(Relaxed) == value && of_alias == of_node {
                 continue;

@@ -19,7 +19,7 @@ const VID: u16 = 10;
 const NUMBERS: usize = 65_536;
 
 /// Returns the CPUs available to this test; at least two, otherwise the test is skipped.
-fn cpus() -> Option<Vec<usize>> {
+pub(crate) fn cpus() -> Option<Vec<usize>> {
     if !can_run() {
         return None;
     }
@@ -35,7 +35,7 @@ fn pin(cpu: usize) {
 }
 
 /// Runs `work(index, cpu)` on a thread of each CPU; returns the results in the order of CPUs.
-fn on_each<T: Send>(cpus: &[usize], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+pub(crate) fn on_each<T: Send>(cpus: &[usize], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let start = Barrier::new(cpus.len());
     thread::scope(|scope| {
         let run = |index: usize, cpu: usize| {

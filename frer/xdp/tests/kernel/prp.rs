@@ -1,6 +1,16 @@
 //! The link redundancy entity in the kernel, compared with vectors/prp.toml and with `onbeat_frer::prp::Lre`: after each
 //! frame the verdict and the octets sent are equal, in between all tables and counters.
 
+mod aliases;
+mod concurrent;
+mod restart;
+mod short;
+mod stacks;
+mod stations;
+mod table;
+
+use std::path::Path;
+
 use onbeat_frer::prp::{Lan, LanPort, Lre, Outcome, Parameters, Reading};
 use onbeat_frer::spec::PortId;
 use onbeat_frer_xdp::Options;
@@ -9,11 +19,13 @@ use onbeat_wire::prp::{Tail, supervision};
 use onbeat_wire::random::Random;
 use onbeat_wire::{Frame, MacAddress};
 
-use crate::harness::{Node, Program, Run, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run};
+use crate::harness::{Node, Program, Run, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, pins};
 
 const A: PortId = PortId(0);
 const B: PortId = PortId(1);
 const HOST: PortId = PortId(2);
+
+const LANS: [Lan; 2] = [Lan::A, Lan::B];
 
 const MS: u64 = 1_000_000;
 const START: u64 = 1000 * MS;
@@ -29,7 +41,7 @@ fn mac(station: u8) -> MacAddress {
     MacAddress([2, 0, 0, 0, 0, station])
 }
 
-fn parameters() -> Parameters {
+pub(crate) fn parameters(max_nodes: u16) -> Parameters {
     Parameters {
         a: LanPort { port: A, mac: MacAddress([2, 0, 0, 0, 0xa, 77]) },
         b: LanPort { port: B, mac: MacAddress([2, 0, 0, 0, 0xb, 77]) },
@@ -38,37 +50,68 @@ fn parameters() -> Parameters {
         is_segment: false,
         entry_forget_ms: 400,
         node_forget_ms: 60_000,
-        max_nodes: MAX_NODES,
+        max_nodes,
     }
 }
 
-/// The entity in the kernel and in user space.
-struct Both {
+/// A frame to the host with a trailer.
+fn tagged(source: MacAddress, number: u16, lan: Lan) -> Vec<u8> {
+    let mut octets = untagged(source);
+    octets.resize(60, 0);
+    with_trailer(&octets, number, lan)
+}
+
+/// A frame to the host, padding not included.
+fn untagged(source: MacAddress) -> Vec<u8> {
+    [&mac(77).0[..], &source.0, &[0x88, 0xb5]].concat()
+}
+
+fn with_trailer(octets: &[u8], number: u16, lan: Lan) -> Vec<u8> {
+    let tail = Tail::of(&Frame::parse(octets).unwrap(), number, lan).unwrap();
+    [octets, &tail].concat()
+}
+
+/// The entity in the kernel.
+struct Entity {
     node: Node,
+    /// Of the ports A, B and HOST.
     programs: [Program; 3],
-    lan_b: Program,
-    judge: Lre,
     now_ns: u64,
 }
 
-impl Both {
-    fn new(parameters: &Parameters) -> Self {
+impl Entity {
+    /// Starts an entity at `START`. `directory`: where it continues after a restart.
+    fn open(parameters: &Parameters, directory: Option<&Path>) -> Self {
+        let mut entity = Self::adopt(parameters.max_nodes, directory, START);
+        entity.set(Some(parameters));
+        entity
+    }
+
+    /// Starts an entity, and waits until its silence is over.
+    fn ready(parameters: &Parameters) -> Self {
+        let mut entity = Self::open(parameters, None);
+        entity.at(START + parameters.reboot_silence_ns());
+        entity
+    }
+
+    /// Opens a plane, with the entity of an earlier process if there was one.
+    fn adopt(max_nodes: u16, directory: Option<&Path>, now_ns: u64) -> Self {
         let options = Options {
-            directory: None,
+            directory: directory.and_then(pins),
             max_streams: 1,
-            max_nodes: parameters.max_nodes,
+            max_nodes,
             test_clock: true,
             count_output: false,
         };
-        let mut node = Node::open(3, &options);
-        node.plane.set_test_clock(START).unwrap();
-        node.plane.set_lre(&node.names, Some(parameters)).unwrap();
+        let node = Node::open(3, &options);
+        node.plane.set_test_clock(now_ns).unwrap();
         let programs = [0, 1, 2].map(|port| node.ingress(port));
-        let lan_b = Program::of(&node.plane.lan_b_program(&node.names[1]).unwrap());
-        let judge = Lre::new(parameters.clone(), START);
-        let mut both = Self { node, programs, lan_b, judge, now_ns: START };
-        both.at(READY);
-        both
+        Self { node, programs, now_ns }
+    }
+
+    fn set(&mut self, parameters: Option<&Parameters>) {
+        self.node.plane.set_lre(&self.node.names, parameters).unwrap();
+        self.programs = [0, 1, 2].map(|port| self.node.ingress(port));
     }
 
     fn at(&mut self, now_ns: u64) {
@@ -76,11 +119,70 @@ impl Both {
         self.node.plane.set_test_clock(now_ns).unwrap();
     }
 
+    /// Returns whether the host receives a frame from a LAN.
+    fn delivers(&self, lan: Lan, octets: &[u8]) -> bool {
+        delivers(&self.programs[usize::from(lan == Lan::B)], octets)
+    }
+
+    /// As `delivers`, of a frame with a trailer.
+    fn accepts(&self, lan: Lan, source: MacAddress, number: u16) -> bool {
+        self.delivers(lan, &tagged(source, number, lan))
+    }
+
+    /// Returns the number of a frame that the host sends.
+    fn draws(&self) -> u16 {
+        let Run { verdict, frame, .. } = self.programs[2].run(&[], &untagged(mac(77)));
+        assert_eq!(verdict, XDP_REDIRECT);
+        number_of(&frame)
+    }
+
+    /// Returns tables and counters, after maintenance of the tables.
+    fn read(&self) -> Reading {
+        self.node.plane.read_lre().unwrap().expect("an entity")
+    }
+}
+
+fn delivers(program: &Program, octets: &[u8]) -> bool {
+    match program.verdict(octets) {
+        XDP_REDIRECT => true,
+        XDP_DROP => false,
+        other => panic!("verdict {other}"),
+    }
+}
+
+/// The number in the trailer of a frame.
+fn number_of(frame: &[u8]) -> u16 {
+    let at = frame.len() - 6;
+    u16::from_be_bytes([frame[at], frame[at + 1]])
+}
+
+/// The entity in the kernel and in user space.
+struct Both {
+    kernel: Entity,
+    lan_b: Program,
+    judge: Lre,
+}
+
+impl Both {
+    fn new(parameters: &Parameters) -> Self {
+        let kernel = Entity::ready(parameters);
+        let lan_b = Program::of(&kernel.node.plane.lan_b_program(&kernel.node.names[1]).unwrap());
+        Self { kernel, lan_b, judge: Lre::new(parameters.clone(), START) }
+    }
+
+    fn at(&mut self, now_ns: u64) {
+        self.kernel.at(now_ns);
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.kernel.now_ns
+    }
+
     /// Processes a frame by both; returns what was sent: by the host port, or by LAN A and LAN B.
     fn frame(&mut self, port: PortId, octets: &[u8], what: &str) -> Vec<Vec<u8>> {
-        let Run { verdict, frame, .. } = self.programs[usize::from(port.0)].run(&[], octets);
+        let Run { verdict, frame, .. } = self.kernel.programs[usize::from(port.0)].run(&[], octets);
         let is_group = octets[0] & 1 == 1;
-        match self.judge.frame(port, self.now_ns, octets) {
+        match self.judge.frame(port, self.kernel.now_ns, octets) {
             Outcome::Pass => {
                 assert!((verdict, &frame[..]) == (XDP_PASS, octets), "{what}: {verdict}")
             }
@@ -107,13 +209,9 @@ impl Both {
         Vec::new()
     }
 
-    fn read(&self) -> Reading {
-        self.node.plane.read_lre().unwrap().expect("an entity")
-    }
-
     /// Compares tables and counters.
     fn compare(&mut self, what: &str) {
-        let (found, expected) = (self.read(), self.judge.read());
+        let (found, expected) = (self.kernel.read(), self.judge.read());
         assert_eq!(found.lans, expected.lans, "{what}");
         assert_eq!(found.host, expected.host, "{what}");
         for (found, expected) in found.nodes.iter().zip(&expected.nodes) {
@@ -129,7 +227,7 @@ fn vectors_of_tails_are_sent() {
     if !can_run() {
         return;
     }
-    let mut both = Both::new(&parameters());
+    let mut both = Both::new(&parameters(MAX_NODES));
     let mut drawn = 0;
     // The numbers of the vectors are those of a sender that runs for a while.
     let mut cases = File::read().tail;
@@ -145,8 +243,8 @@ fn vectors_of_tails_are_sent() {
             continue;
         };
         while drawn % 65536 != u32::from(case.sequence) {
-            both.judge.frame(HOST, both.now_ns, &unheard);
-            both.programs[2].verdict(&unheard);
+            both.judge.frame(HOST, both.now_ns(), &unheard);
+            both.kernel.programs[2].verdict(&unheard);
             drawn += 1;
         }
         let sent = both.frame(HOST, &octets, &name);
@@ -162,11 +260,11 @@ fn vectors_of_received_frames() {
     if !can_run() {
         return;
     }
-    let mut both = Both::new(&parameters());
+    let mut both = Both::new(&parameters(MAX_NODES));
     for case in File::read().received {
         let name = format!("case {} ({})", case.number, case.name);
         // The numbers of former cases are forgotten.
-        both.at(both.now_ns + 1000 * MS);
+        both.at(both.now_ns() + 1000 * MS);
         both.frame(A, &case.frame(), &name);
         both.frame(B, &case.frame(), &name);
         both.compare(&name);
@@ -178,7 +276,7 @@ fn vectors_of_supervision_frames() {
     if !can_run() {
         return;
     }
-    let mut both = Both::new(&parameters());
+    let mut both = Both::new(&parameters(MAX_NODES));
     for case in File::read().supervision {
         let name = format!("case {} ({})", case.number, case.name);
         let header = [&supervision::DESTINATION.0[..], &mac(5).0, &[0x88, 0xfb]].concat();
@@ -245,20 +343,19 @@ fn random_frames() {
         let mut random = Random::new(0x6243_9003 + seed);
         let entry_forget_ms = *random.pick(&[40, 400, 2000]);
         let is_segment = random.one_in(2);
-        let parameters = Parameters { entry_forget_ms, is_segment, ..parameters() };
+        let parameters = Parameters { entry_forget_ms, is_segment, ..parameters(MAX_NODES) };
         let mut both = Both::new(&parameters);
-        both.at(START + parameters.reboot_silence_ns());
         let mut numbers = [(); 24].map(|()| random.number() as u16);
         let mut returned: Vec<Vec<u8>> = Vec::new();
         for n in 0..frame_count() / WORLDS {
             let what = format!("seed {seed}, frame {n}");
             if random.one_in(3) {
                 let step = random.below(u64::from(entry_forget_ms) * MS / 50);
-                both.at(both.now_ns + step);
+                both.at(both.now_ns() + step);
             }
             if random.one_in(2000) {
                 let forget = u64::from(entry_forget_ms) * MS;
-                both.at(both.now_ns + forget * random.below(5) / 2);
+                both.at(both.now_ns() + forget * random.below(5) / 2);
             }
             let source = random.below(24) as u8;
             if random.one_in(4) {
@@ -313,6 +410,10 @@ fn random_frames() {
                 continue;
             };
             let mut octets = [&octets[..], &tail].concat();
+            if random.one_in(50) {
+                let length = 14 + random.below(octets.len() as u64 - 14) as usize;
+                octets.truncate(length);
+            }
             if random.one_in(50) {
                 let at = octets.len() - 1 - random.below(6) as usize;
                 octets[at] ^= 1 << random.below(8);

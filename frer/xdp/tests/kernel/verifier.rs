@@ -4,8 +4,10 @@
 use std::os::fd::AsFd;
 
 use onbeat_bpf::ProgramInfo;
+use onbeat_frer_xdp::{Options, UnattachedLanPrograms};
 
 use crate::harness::{Node, can_run};
+use crate::prp;
 
 /// Maximum on each kernel of the suite `frer-verifier` of tests/vm. Linux 6.1 verifies twice as many as 6.18.
 const MOST: u32 = 200_000;
@@ -14,20 +16,40 @@ fn verified_instructions(program: &impl AsFd) -> u32 {
     ProgramInfo::of(program.as_fd()).unwrap().verified_instructions
 }
 
+/// Programs of ports of a node, of a link redundancy entity and of the network stacks of its interfaces.
 #[test]
 fn programs_stay_below_the_verification_limit() {
     if !can_run() {
         return;
     }
-    let mut node = Node::new(1, 16);
+    let options = Options {
+        directory: None,
+        max_streams: 16,
+        max_nodes: 16,
+        test_clock: true,
+        count_output: false,
+    };
+    let mut node = Node::open(4, &options);
     node.plane.load_all_features().unwrap();
-    let (ingress, egress) = node.plane.programs(&node.names[0]).unwrap();
+    let parameters = prp::parameters(options.max_nodes);
+    node.plane.set_lre(&node.names, Some(&parameters)).unwrap();
+    let (ingress, egress) = node.plane.programs(&node.names[3]).unwrap();
     let control = node.plane.control_program();
-    let programs = [
+    let mut programs = vec![
         ("ingress", verified_instructions(&ingress)),
         ("egress", verified_instructions(&egress)),
         ("control", verified_instructions(&control)),
     ];
+    for (name, role) in node.names.iter().zip(["LAN A", "LAN B", "host"]) {
+        let (ingress, _) = node.plane.programs(name).unwrap();
+        programs.push((role, verified_instructions(&ingress)));
+    }
+    let lan_b = node.plane.lan_b_program(&node.names[1]).unwrap();
+    programs.push(("copies for LAN B", verified_instructions(&lan_b)));
+    let of_stacks = UnattachedLanPrograms::load(1, [1, 1]).unwrap();
+    for name in ["prp_shield", "prp_share", "prp_copies"] {
+        programs.push((name, verified_instructions(&of_stacks.program(name))));
+    }
     eprintln!("instructions verified: {programs:?}");
     for (name, instructions) in programs {
         assert!((1..MOST).contains(&instructions), "{name}: {instructions}");
