@@ -257,7 +257,10 @@ fn programs_in_the_kernel_lose_nothing_while_paths_are_cut_and_without_the_daemo
     assert!(status.lans.iter().any(|lan| lan.counters.duplicates > 0), "{status:?}");
     assert_eq!(neighbor(h1, H2), status.mac, "the path answered ARP");
 
-    // A host without redundancy, whose broadcasts are for the host and for the path's own stack.
+    // A host without redundancy, whose broadcasts are for the host and for the path's own stack. Each answers for its own
+    // address.
+    let setting = "/proc/sys/net/ipv4/conf/all/arp_ignore";
+    h1.namespace().run(|| std::fs::write(setting, "1")).unwrap().unwrap();
     h1.add_address("lana", IpAddr::V4(PATH1), 24).unwrap();
     san.add_address("eth0", IpAddr::V4(PATH3), 24).unwrap();
     let there = udp(san, Ipv4Addr::UNSPECIFIED, PORT);
@@ -270,10 +273,11 @@ fn programs_in_the_kernel_lose_nothing_while_paths_are_cut_and_without_the_daemo
         for number in 0..20 {
             // The first one of the other side requires ARP by broadcast.
             there.send_to(&[number], (from, PORT)).unwrap();
-            let (len, _) = here.recv_from(&mut octets).unwrap();
+            let what = format!("{from} and {to}, {number}");
+            let (len, _) = here.recv_from(&mut octets).expect(&what);
             assert_eq!((len, octets[0]), (1, number));
             here.send_to(&[number + 100], (to, PORT)).unwrap();
-            let (len, source) = there.recv_from(&mut octets).unwrap();
+            let (len, source) = there.recv_from(&mut octets).expect(&what);
             assert_eq!((len, octets[0], source.ip()), (1, number + 100, IpAddr::V4(from)));
         }
     }
@@ -411,8 +415,9 @@ fn frames_with_r_tags_are_lost_by_no_cut_and_paths_keep_their_own_traffic() {
     for path in &status.paths {
         let causes = path.passed + path.own + path.accepted + path.duplicates;
         assert_eq!((path.received, path.own), (causes, 0), "{status:?}");
-        assert!(path.accepted > 0 && path.duplicates > 0, "{status:?}");
+        assert!(path.accepted > 0, "{status:?}");
     }
+    assert!(status.paths.iter().any(|path| path.duplicates > 0), "{status:?}");
     let shown = run(&["show", "prot8"]);
     assert!(shown.out.contains("WILDCARD"), "{}", shown.out);
     let shown = run(&["show", "prot8", "--nodes"]);
