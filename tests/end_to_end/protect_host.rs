@@ -39,6 +39,15 @@ fn run_by_sudo(handle: &Handle, address: &str, arguments: &[&str]) -> CommandOut
     handle.namespace().start_in(&mut shell).output().expect("a shell").into()
 }
 
+/// A node that a test creates, removed also if the test fails.
+struct Removal<'a>(&'a Handle, &'static str);
+
+impl Drop for Removal<'_> {
+    fn drop(&mut self) {
+        run_in(self.0.namespace(), &["protect", "--undo", self.1]);
+    }
+}
+
 #[test]
 fn a_change_below_the_session_is_refused_also_behind_sudo() {
     if !can_run() {
@@ -104,6 +113,7 @@ fn mtus_are_raised_and_restored() {
         return;
     }
     let h1 = &network().h1;
+    let _removal = Removal(h1, "prot8");
     let mtu = |interface: &str| h1.link(interface).unwrap().mtu;
     let made =
         run_in(h1.namespace(), &["protect", "lana", "lanb", "--name", "prot8", "--mtu", "1500"]);
@@ -122,6 +132,7 @@ fn stations_behind_an_interface_are_protected() {
     }
     let network = network();
     let (h1, station) = (&network.h1, &network.san);
+    let _removals = [Removal(h1, "prot9"), Removal(&network.h2, "prot10")];
     let far = VethEnd::new("eth9").namespace(station.namespace());
     h1.create_veth(&VethEnd::new("eth3"), &far).unwrap();
     for (handle, interface) in [(h1, "eth3"), (station, "eth9")] {
@@ -173,6 +184,7 @@ fn only_the_node_of_this_namespace_is_removed_without_a_name() {
         return;
     }
     let network = network();
+    let _removal = Removal(&network.h1, "prot11");
     let made = run_in(network.h1.namespace(), &["protect", "lana", "lanb", "--name", "prot11"]);
     assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
     let elsewhere = run_in(network.san.namespace(), &["protect", "--undo"]);
@@ -201,6 +213,7 @@ fn an_interrupted_command_leaves_nothing() {
         return;
     }
     let h1 = &network().h1;
+    let _removal = Removal(h1, "prot13");
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let mut command = onbeat();
         command.args(["protect", "lana", "lanb", "--name", "prot13", "--mtu", "1500"]);

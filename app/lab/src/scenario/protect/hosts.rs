@@ -14,6 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::{pause_until, wait_until};
+use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Spread};
 
 use super::sockets::{Download, PacketRecord, Packets, Segments};
@@ -182,11 +183,11 @@ fn pass(stage: &mut Stage<'_>, cuts: Cuts, packets: [&Packets; 2], end_ns: u64) 
     Ok(pause_until(end_ns, || {
         let [pings, multicast] = packets.map(|packets| (packets.sent(), packets.arrived()));
         stage.show_step(&format!(
-            "{}; {} pings, {} answered; {} datagrams, {} received",
+            "{}; {}, {} answered; {}, {} received",
             cuts.name(),
-            pings.0,
+            count(pings.0, "ping"),
             pings.1,
-            multicast.0,
+            count(multicast.0, "datagram"),
             multicast.1
         ));
     })?)
@@ -224,11 +225,11 @@ fn evaluate(stage: &mut Stage<'_>, runs: &[RunResult]) {
         let of = || runs.iter().filter(move |run| run.cuts == cuts);
         let name = cuts.name();
         for (what, lost, repeated) in [
-            ("pings", count(of(), |run| run.pings.lost()), count(of(), |run| run.pings.repeated())),
+            ("pings", sum(of(), |run| run.pings.lost()), sum(of(), |run| run.pings.repeated())),
             (
                 "multicast",
-                count(of(), |run| run.multicast.lost()),
-                count(of(), |run| run.multicast.repeated()),
+                sum(of(), |run| run.multicast.lost()),
+                sum(of(), |run| run.multicast.repeated()),
             ),
         ] {
             stage.check(Check::eq(format!("{name}: {what} lost"), lost, 0_u64, "packets"));
@@ -291,7 +292,7 @@ impl Extent {
     }
 }
 
-fn count<'a>(runs: impl Iterator<Item = &'a RunResult>, of: fn(&RunResult) -> u64) -> u64 {
+fn sum<'a>(runs: impl Iterator<Item = &'a RunResult>, of: fn(&RunResult) -> u64) -> u64 {
     runs.map(of).sum()
 }
 

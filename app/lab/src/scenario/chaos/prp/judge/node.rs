@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use onbeat_report::format::count;
+
 use super::{
     Attachment, CapturePlace, Case, Content, Destination, JudgedFrame, Key, Lan, NodePort, Outage,
     Rule, Verdict,
@@ -201,7 +203,8 @@ impl JudgedNode<'_> {
             if is_tagged && (self.restarted(span) || last - first > APART_NS) {
                 verdict.tally.repeated += 1;
             } else {
-                let text = format!("{} times, of {all} copies", out.len());
+                let text =
+                    format!("delivered {}, of {all} copies", count(out.len() as u64, "time"));
                 verdict.violate(Rule::Once, self.name(), text, &frames());
             }
         }
