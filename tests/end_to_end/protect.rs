@@ -82,10 +82,19 @@ impl ProtectedHosts {
     }
 
     fn with(network: Network, names: [&'static str; 2], format: &'static str) -> Self {
+        Self::with_options(network, names, format, &[])
+    }
+
+    fn with_options(
+        network: Network,
+        names: [&'static str; 2],
+        format: &'static str,
+        options: &[&str],
+    ) -> Self {
         let hosts = [(&network.h1, H1), (&network.h2, H2)];
         for ((handle, address), name) in hosts.into_iter().zip(names) {
             let arguments = ["protect", "lana", "lanb", "--name", name, "--format", format];
-            let made = run_in(handle.namespace(), &arguments);
+            let made = run_in(handle.namespace(), &[&arguments, options].concat());
             assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
             assert!(made.out.contains(&format!("ip address add ADDRESS/PREFIX dev {name}")));
             handle.add_address(name, IpAddr::V4(address), 24).unwrap();
@@ -228,7 +237,7 @@ fn sockets_on_a_redundant_interface_lose_nothing_while_its_paths_are_cut() {
     assert_eq!(neighbor(&protected.network.h1, H2), nodes("prot2").mac, "the path answered ARP");
 }
 
-/// The far ends of the paths poll, as redirection to a veth requires: the command chooses XDP then.
+/// The far ends of the paths poll, as redirection to a veth requires.
 #[test]
 fn programs_in_the_kernel_lose_nothing_while_paths_are_cut_and_without_the_daemon() {
     if !can_run() {
@@ -241,7 +250,11 @@ fn programs_in_the_kernel_lose_nothing_while_paths_are_cut_and_without_the_daemo
     };
     ["p1", "p2"].iter().for_each(|port| polls(&network.hub, port));
     [&network.h1, &network.h2].iter().for_each(|handle| polls(handle, "lanb"));
-    let protected = ProtectedHosts::with(network, ["protb", "protc"], "prp");
+    // Programs forward checksums as they are.
+    let ethtool = Ethtool::in_namespace(network.san.namespace()).unwrap();
+    ethtool.set_features("eth0", &[("tx", false)]).unwrap();
+    let protected =
+        ProtectedHosts::with_options(network, ["protb", "protc"], "prp", &["--backend", "xdp"]);
     for node in protected.names {
         wait_for("each node hears the other on both LANs", || hears(&nodes(node)));
         let shown = run(&["show", node]).out;
