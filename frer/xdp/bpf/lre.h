@@ -203,6 +203,13 @@ struct movement {
 	__u64 failed;
 };
 
+/* A number of octets, known to the verifier. That of Linux 6.1 learns no "not 0" by comparisons. */
+static __always_inline __u64 from_1_to_chunk(__u64 octets)
+{
+	asm volatile("" : "+r"(octets));
+	return ((octets - 1) & (CHUNK - 1)) + 1;
+}
+
 static long move_chunk(__u32 index, struct movement *m)
 {
 	__u64 at = (__u64)index * CHUNK, size = m->length - at;
@@ -212,9 +219,8 @@ static long move_chunk(__u32 index, struct movement *m)
 		return 1;
 	if (size > CHUNK)
 		size = CHUNK;
-	/* The verifier does not know that it is not 0. */
-	asm volatile("" : "+r"(size));
-	if (size == 0 || size > CHUNK || bpf_xdp_load_bytes(m->ctx, at + m->by, chunk, size) ||
+	size = from_1_to_chunk(size);
+	if (bpf_xdp_load_bytes(m->ctx, at + m->by, chunk, size) ||
 	    bpf_xdp_store_bytes(m->ctx, at, chunk, size)) {
 		m->failed = true;
 		return 1;
@@ -229,7 +235,7 @@ static __noinline int move_to_start(struct xdp_md *ctx, __u32 length, __u32 by)
 	__u8 zeros[CHUNK] = {};
 
 	bpf_loop(LONGEST_LRE / CHUNK + 1, move_chunk, &m, 0);
-	return !m.failed && by > 0 && by <= CHUNK && !bpf_xdp_store_bytes(ctx, length, zeros, by);
+	return !m.failed && !bpf_xdp_store_bytes(ctx, length, zeros, from_1_to_chunk(by));
 }
 
 /*
@@ -399,7 +405,7 @@ static __noinline int submit(struct xdp_md *ctx, __u32 lan, __u64 now)
 	if (length > sizeof(frame.octets))
 		length = sizeof(frame.octets);
 	frame.length = length;
-	if (length == 0 || bpf_xdp_load_bytes(ctx, 0, frame.octets, length))
+	if (length < ADDRESSES + 2 || bpf_xdp_load_bytes(ctx, 0, frame.octets, length))
 		return 0;
 	return bpf_map_push_elem(&lre_supervision, &frame, BPF_ANY);
 }

@@ -12,6 +12,9 @@ use crate::prp;
 /// Maximum on each kernel of the suite `frer-verifier` of tests/vm. Linux 6.1 verifies twice as many as 6.18.
 const MOST: u32 = 200_000;
 
+/// Maximum of the programs of a link redundancy entity, which include those of streams.
+const MOST_REDUNDANCY: u32 = 250_000;
+
 fn verified_instructions(program: &impl AsFd) -> u32 {
     ProgramInfo::of(program.as_fd()).unwrap().verified_instructions
 }
@@ -40,7 +43,8 @@ fn programs_stay_below_the_verification_limit() {
         ("egress", verified_instructions(&egress)),
         ("control", verified_instructions(&control)),
     ];
-    for (name, role) in node.names.iter().zip(["LAN A", "LAN B", "host"]) {
+    let roles = ["LAN A", "LAN B", "host"];
+    for (name, role) in node.names.iter().zip(roles) {
         let (ingress, _) = node.plane.programs(name).unwrap();
         programs.push((role, verified_instructions(&ingress)));
     }
@@ -52,6 +56,7 @@ fn programs_stay_below_the_verification_limit() {
     }
     eprintln!("instructions verified: {programs:?}");
     for (name, instructions) in programs {
-        assert!((1..MOST).contains(&instructions), "{name}: {instructions}");
+        let most = if roles.contains(&name) { MOST_REDUNDANCY } else { MOST };
+        assert!((1..most).contains(&instructions), "{name}: {instructions}");
     }
 }

@@ -104,8 +104,8 @@ fn a_source_that_both_cpus_add_has_one_entry() {
             };
             (0..SOURCES).map(first).collect::<Vec<_>>()
         });
-        for n in 0..usize::from(SOURCES) {
-            assert!(accepted[0][n] != accepted[1][n], "round {round}, source {n}");
+        for (n, (a, b)) in accepted[0].iter().zip(&accepted[1]).enumerate() {
+            assert!(a != b, "round {round}, source {n}");
         }
     }
     let reading = entity.read();
