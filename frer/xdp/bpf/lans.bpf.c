@@ -85,16 +85,20 @@ int prp_share(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-/* lre_ingress has numbered each frame. The copies differ by the lowest bit of the LAN id. */
+/* Other frames than those that lre_ingress has numbered are left to the stack. */
 SEC("tcx/ingress")
 int prp_copies(struct __sk_buff *skb)
 {
 	__u32 at = skb->len - sizeof(struct trailer) + offsetof(struct trailer, lan_and_size);
+	struct ethhdr eth;
 	__u8 octet;
 
+	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) || !has_trailer(skb, &eth))
+		return TC_ACT_UNSPEC;
 	bpf_clone_redirect(skb, lan_a_ifindex, 0);
 	if (bpf_skb_load_bytes(skb, at, &octet, sizeof(octet)))
 		return TC_ACT_SHOT;
+	/* LAN id B differs from A by this bit. */
 	octet |= 0x10;
 	if (bpf_skb_store_bytes(skb, at, &octet, sizeof(octet), 0))
 		return TC_ACT_SHOT;

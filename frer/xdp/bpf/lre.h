@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A link redundancy entity of PRP (IEC 62439-3, clause 4) on one of its ports: frames that match no
- * stream. frer/core/src/prp is the same in user space, and the judge of this one.
+ * stream. frer/core/src/prp is the same in user space; tests compare both.
  *
  * Supervision frames, aliases and the age of entries are the loader's.
  */
@@ -306,7 +306,8 @@ static __always_inline bool is_own(struct frer_lre *e, const struct redundancy *
 	if (!READ_ONCE(e->has_proxies) || !r->has_trailer)
 		return false;
 	last = bpf_map_lookup_elem(&lre_proxies, &r->source);
-	return last && now - READ_ONCE(*last) < 2 * e->period_ns &&
+	/* Another CPU can be a step of the clock ahead. */
+	return last && (__s64)(now - READ_ONCE(*last)) < (__s64)(2 * e->period_ns) &&
 	       is_recent(e, r->sequence, period_of(e, now));
 }
 
@@ -346,8 +347,9 @@ static __always_inline void note_single(__u64 mac, __u32 lan, __u64 now)
 }
 
 /* Note a frame from a LAN; returns whether it is the first copy. */
-static __always_inline bool note(const struct frer_lre *e, struct frer_lre_counters *counters,
-				 const struct redundancy *r, __u32 lan, __u64 now)
+static __always_inline bool note(const struct xdp_md *ctx, const struct frer_lre *e,
+				 struct frer_lre_counters *counters, const struct redundancy *r,
+				 __u32 lan, __u64 now)
 {
 	__u64 owner = FRER_LRE_SOURCE | r->source, alias, *newest;
 	__u32 *known = bpf_map_lookup_elem(&lre_nodes, &r->source), slot;
@@ -385,7 +387,7 @@ static __always_inline bool note(const struct frer_lre *e, struct frer_lre_count
 		__sync_fetch_and_add(&record->untagged, 1);
 		return true;
 	}
-	if (serial_queues)
+	if (is_serial(ctx))
 		WRITE_ONCE(record->tagged, READ_ONCE(record->tagged) + 1);
 	else
 		__sync_fetch_and_add(&record->tagged, 1);
@@ -434,7 +436,7 @@ static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers
 		bpf_map_delete_elem(&lre_proxies, &r.source);
 	if (r.has_trailer && r.lan != lan)
 		lre_count(counters, wrong_lan);
-	is_first = note(e, counters, &r, lan, now);
+	is_first = note(ctx, e, counters, &r, lan, now);
 	if ((r.destination & FIRST_FIVE) == SUPERVISION &&
 	    h->ethertype == bpf_htons(ETHERTYPE_PRP)) {
 		lre_count(counters, supervision);

@@ -17,6 +17,12 @@ pub enum Error {
         /// The present entries.
         capacity: u32,
     },
+    /// A port of the link redundancy entity has no program.
+    #[error("port {port:?} of the PRP node is not attached; see the error of the port before")]
+    NotAttached {
+        /// The port.
+        port: String,
+    },
     /// A packet socket for supervision frames.
     #[error(
         "cannot open a packet socket for supervision frames: {source}; CAP_NET_RAW is required"

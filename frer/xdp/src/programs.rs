@@ -264,7 +264,7 @@ pub(crate) struct InstanceSpec {
     pub(crate) redundancy: Option<RedundancyRole>,
 }
 
-/// What a port does in the link redundancy entity.
+/// The function of a port in the link redundancy entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RedundancyRole {
     /// `LRE_*`.

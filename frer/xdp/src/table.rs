@@ -55,8 +55,18 @@ impl<K: PlainData, V: PlainData> Table<K, V> {
         }
     }
 
-    /// Returns all keys.
+    /// Sets the value of `key` if the table has none; returns whether it did.
+    pub(crate) fn insert(&self, key: &K, value: &V) -> Result<bool> {
+        match self.map.update(key.octets(), value.octets(), MapFlags::NO_EXIST) {
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => Ok(false),
+            other => other.context(|| format!("add to table {}", self.name())).map(|()| true),
+        }
+    }
+
+    /// Returns all keys. While programs change the table, some may be missing or repeated.
     pub(crate) fn keys(&self) -> Vec<K> {
-        self.map.keys().filter_map(|bytes| K::from_octets(&bytes)).collect()
+        // The kernel starts again at the first one if the former key was removed.
+        let keys = self.map.keys().take(self.capacity() as usize);
+        keys.filter_map(|bytes| K::from_octets(&bytes)).collect()
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// smaller LAN]
     #[arg(long, value_parser = clap::value_parser!(u32).range(68..=4089), conflicts_with = "protected")]
     mtu: Option<u32>,
-    /// Data plane [default: xdp for prp over interfaces whose drivers support it, except veth; else packet]
+    /// Data plane [default: xdp for prp over NICs whose drivers support it, else packet]
     #[arg(long, value_name = "NAME", value_parser = one_of(Backend::ALL), conflicts_with = "undo")]
     backend: Option<Backend>,
     /// Print the changes and the configuration, and change nothing

@@ -156,7 +156,7 @@ pub(super) fn shares(
 }
 
 /// Returns the data plane of a PRP node over these interfaces: XDP if all their drivers receive and send by native programs.
-/// Frames of a veth can have checksums that were left to hardware, which packet sockets complete.
+/// Frames of virtual interfaces can have checksums that were left to hardware, which packet sockets complete.
 ///
 /// # Errors
 /// The kernel does not report the abilities of a driver.
@@ -169,7 +169,8 @@ pub(crate) fn backend<'a>(mut interfaces: impl Iterator<Item = &'a str>) -> Resu
     let devices = Devices::open("")?;
     let is_native = interfaces.try_fold(true, |others, interface| {
         let ability = devices.ability(interface)?;
-        let is_native = ability.programs && ability.redirect && ability.driver != "veth";
+        let is_virtual = ["veth", "tun"].contains(&ability.driver.as_str());
+        let is_native = ability.programs && ability.redirect && !is_virtual;
         Ok::<_, Error>(others && is_native)
     });
     Ok(if is_native? { Backend::Xdp } else { Backend::Packet })

@@ -374,6 +374,16 @@ impl<N> Nodes<N> {
         }
     }
 
+    /// Removes nodes that are known by frames without a trailer only, but those that are `present`.
+    pub fn retain_singles(&mut self, present: impl Fn(MacAddress) -> bool) {
+        self.by_mac.retain(|mac, node| !node.is_single() || present(*mac));
+    }
+
+    /// Forgets which sources claim to be of another node.
+    pub fn forget_claims(&mut self) {
+        self.by_mac.values_mut().for_each(|node| node.claim = None);
+    }
+
     /// Returns the aliases: the source, the LAN on which it is one, and the node.
     pub fn aliases(&self) -> impl Iterator<Item = (MacAddress, usize, MacAddress)> {
         self.by_mac.iter().filter_map(|(mac, node)| node.alias.map(|(of, lan)| (of, lan, *mac)))

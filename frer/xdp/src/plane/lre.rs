@@ -7,8 +7,10 @@
 //!   loader:    NodesTable (onbeat_frer::prp::Nodes) ──► aliases, entries to remove ──► tables
 //! ```
 //!
-//! The tables outlive the daemon: frames are forwarded without it. Supervision frames are not sent meanwhile.
+//! The tables outlive the daemon: numbered frames are forwarded without it in native mode. Supervision frames are not sent
+//! meanwhile, and the programs of lans.rs have ended.
 
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -179,9 +181,9 @@ impl LreTables {
         pushed.context(|| "return an entry of the NodesTable".to_owned())
     }
 
-    /// Takes all free slots: those that no source uses are unknown after a restart.
-    fn drain(&self) {
-        while let Ok(Some(_)) = self.free.lookup_and_delete(&[]) {}
+    /// Takes all free slots, and returns their number: those that no source uses are unknown after a restart.
+    fn drain(&self) -> usize {
+        std::iter::from_fn(|| self.free.lookup_and_delete(&[]).ok().flatten()).count()
     }
 
     /// Returns sources with their slots.
@@ -228,46 +230,14 @@ impl LreTables {
             .counters
             .lookup_percpu(&role.to_ne_bytes(), MapFlags::ANY)
             .context(|| "read counters of a PRP node".to_owned())?;
-        let mut sum = frer_lre_counters::default();
-        for counters in
-            values.iter().flatten().filter_map(|octets| frer_lre_counters::from_start(octets))
-        {
-            let frer_lre_counters {
-                passed,
-                own,
-                own_of_other_lan,
-                accepted,
-                duplicates,
-                untagged,
-                supervision,
-                wrong_lan,
-                without_entry,
-                malformed,
-                numbered,
-                silent,
-                link_local,
-                local,
-                too_long,
-                unknown_proxies,
-            } = counters;
-            sum.passed += passed;
-            sum.own += own;
-            sum.own_of_other_lan += own_of_other_lan;
-            sum.accepted += accepted;
-            sum.duplicates += duplicates;
-            sum.untagged += untagged;
-            sum.supervision += supervision;
-            sum.wrong_lan += wrong_lan;
-            sum.without_entry += without_entry;
-            sum.malformed += malformed;
-            sum.numbered += numbered;
-            sum.silent += silent;
-            sum.link_local += link_local;
-            sum.local += local;
-            sum.too_long += too_long;
-            sum.unknown_proxies += unknown_proxies;
+        let mut sum = [0_u64; size_of::<frer_lre_counters>() / 8];
+        for octets in values.iter().flatten() {
+            for (sum, word) in sum.iter_mut().zip(octets.chunks_exact(8)) {
+                *sum += u64::from_ne_bytes(*word.first_chunk().expect("eight octets"));
+            }
         }
-        Ok(sum)
+        let octets: Vec<u8> = sum.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        Ok(frer_lre_counters::from_octets(&octets).expect("as many octets"))
     }
 }
 
@@ -297,9 +267,12 @@ impl State {
     fn assign_slots(&mut self, grace: &GracePeriods) -> Result<()> {
         let tables = &self.tables;
         // A program may be about to add a source, or to return the slot of one that another CPU has added.
-        for _ in 0..2 {
-            tables.drain();
+        tables.drain();
+        loop {
             grace.wait(grace.now())?;
+            if tables.drain() == 0 {
+                break;
+            }
         }
         let used: Vec<u32> = tables.sources().into_iter().map(|(_, slot)| slot).collect();
         (0..tables.sources.capacity())
@@ -348,18 +321,18 @@ impl State {
             self.is_adopted = true;
         }
         self.end_aliases(grace)?;
-        self.read_frames()?;
+        let read = self.read_frames()?;
         self.note_supervision(&parameters)?;
         // A source may have supervised itself.
         self.end_aliases(grace)?;
         self.add_aliases(grace)?;
         let capacity = self.tables.sources.capacity() as usize;
         // A reserve for new sources until the next call.
-        self.nodes.evict_numbers(capacity - capacity / 8, now_ns, self.forget_ns());
+        self.nodes.evict_numbers(capacity - (capacity / 8).max(1), now_ns, self.forget_ns());
         let node_forget_ns = u64::from(parameters.node_forget_ms) * NS_PER_MS;
         self.nodes.expire(now_ns, node_forget_ns);
         self.nodes.remove(parameters.mac);
-        self.remove_others(grace)?;
+        self.remove_others(&read, grace)?;
         let proxies = &self.tables.proxies;
         for address in proxies.keys() {
             let last_ns = proxies.get(&address)?;
@@ -371,13 +344,12 @@ impl State {
     }
 
     /// Attaches the programs between the network stacks of interfaces and the entity.
-    fn attach_to_stacks(&mut self, spec: LanSpec) {
-        if self.lan_programs.as_ref().is_some_and(|programs| programs.spec() == spec) {
-            return;
+    fn attach_to_stacks(&mut self, spec: LanSpec) -> Result<()> {
+        if self.lan_programs.as_ref().is_none_or(|programs| programs.spec() != spec) {
+            // The former programs run until the new ones do.
+            self.lan_programs = Some(LanPrograms::open(spec)?);
         }
-        self.lan_programs = None;
-        let programs = LanPrograms::open(spec);
-        self.lan_programs = programs.map_err(|error| tracing::error!("{error}")).ok();
+        Ok(())
     }
 
     fn free_retired(&mut self, grace: &GracePeriods) -> Result<()> {
@@ -402,19 +374,20 @@ impl State {
 
     /// Ends aliases that a frame contradicted, or that the NodesTable has ended: the numbers can be those of two nodes.
     fn end_aliases(&mut self, grace: &GracePeriods) -> Result<()> {
+        let aliases: HashMap<u64, u64> = self
+            .nodes
+            .aliases()
+            .map(|(of, lan, node)| (alias_word(of, lan), address(node)))
+            .collect();
+        let mut ended = Vec::new();
         for slot in 0..self.tables.sources.capacity() {
             let source = self.tables.sources.entry(slot);
             let (owner, alias) =
                 (source[word::OWNER].load(Relaxed), source[word::ALIAS].load(Relaxed));
             let is_contradicted = source[word::CONTRADICTED].load(Relaxed) != 0;
-            let is_ended = || {
-                let mut aliases = self.nodes.aliases();
-                alias != 0
-                    && !aliases.any(|(of, lan, node)| {
-                        alias_word(of, lan) == alias && c::LRE_SOURCE | address(node) == owner
-                    })
-            };
-            if !is_contradicted && !is_ended() {
+            let node = aliases.get(&alias).map(|node| c::LRE_SOURCE | node);
+            let is_ended = alias != 0 && node != Some(owner);
+            if !is_contradicted && !is_ended {
                 continue;
             }
             self.nodes.end_alias(mac(owner));
@@ -422,8 +395,14 @@ impl State {
                 // Programs discard by neither source's numbers now; some may still note them.
                 source[word::CONTRADICTED].store(1, Relaxed);
                 self.tables.nodes.remove(&(alias & MAC_MASK))?;
-                grace.wait(grace.now())?;
             }
+            ended.push(slot);
+        }
+        if !ended.is_empty() {
+            grace.wait(grace.now())?;
+        }
+        for slot in ended {
+            let source = self.tables.sources.entry(slot);
             self.tables.forget(slot);
             source[word::ALIAS].store(0, Release);
             source[word::CONTRADICTED].store(0, Release);
@@ -431,8 +410,9 @@ impl State {
         Ok(())
     }
 
-    /// Reads the records of all sources into the NodesTable.
-    fn read_frames(&mut self) -> Result<()> {
+    /// Reads the records of all sources into the NodesTable. Returns the sources with numbers, and their last frames.
+    fn read_frames(&mut self) -> Result<HashMap<u64, [u64; 2]>> {
+        let mut singles = HashSet::new();
         for address in self.tables.singles.keys() {
             let Some(single) = self.tables.singles.get(&address)? else { continue };
             if let Some(slot) = self.tables.nodes.get(&address)? {
@@ -454,7 +434,11 @@ impl State {
             };
             let heard = single.untagged.map(|frames| frames > 0);
             self.nodes.set_frames(mac(address), [record(0), record(1)], heard, None);
+            singles.insert(mac(address));
         }
+        // The kernel evicts them by itself.
+        self.nodes.retain_singles(|mac| singles.contains(&mac));
+        let mut read = HashMap::new();
         for (address, slot) in self.tables.sources() {
             let source = self.tables.sources.get(slot);
             if source.owner != c::LRE_SOURCE | address {
@@ -469,12 +453,14 @@ impl State {
             let [a, b] = &source.lans;
             let heard = source.heard.map(|heard| heard != 0);
             self.nodes.set_frames(mac(address), [record(a), record(b)], heard, Some(slot));
+            read.insert(address, source.lans.map(|record| record.last_ns));
         }
-        Ok(())
+        Ok(read)
     }
 
     fn note_supervision(&mut self, parameters: &Parameters) -> Result<()> {
         let forget_ns = self.forget_ns();
+        let mut frames = Vec::new();
         for _ in 0..c::LRE_WAITING {
             let octets = self.tables.supervision.lookup_and_delete(&[]);
             let octets = octets.context(|| "read supervision frames".to_owned())?;
@@ -495,7 +481,17 @@ impl State {
                 self.foreign[lan] += 1;
                 continue;
             }
-            self.nodes.supervised(frame.source(), lan, &content, waiting.at_ns, forget_ns);
+            frames.push((frame.source(), lan, content, waiting.at_ns));
+        }
+        if frames.len() == c::LRE_WAITING as usize {
+            // Frames were lost: those that contradict a claim can be among them.
+            self.nodes.forget_claims();
+            frames.retain(|(source, _, content, _)| {
+                *source == content.node || content.redbox.is_some()
+            });
+        }
+        for (source, lan, content, at_ns) in frames {
+            self.nodes.supervised(source, lan, &content, at_ns, forget_ns);
         }
         Ok(())
     }
@@ -515,9 +511,13 @@ impl State {
             source[word::OWNER].store(c::LRE_SOURCE | address(node), Relaxed);
             source[word::ALIAS].store(value, Relaxed);
             if of_node.is_none() {
-                // It was the slot of the alias.
+                // It was the slot of the alias. If a program has added the node meanwhile, the next call joins both.
+                if !tables.nodes.insert(&address(node), &slot)? {
+                    source[word::OWNER].store(c::LRE_SOURCE | address(alias), Relaxed);
+                    source[word::ALIAS].store(0, Relaxed);
+                    continue;
+                }
                 source[word::HEARD + lan].store(0, Relaxed);
-                tables.nodes.set(&address(node), &slot)?;
             }
             tables.nodes.set(&address(alias), &slot)?;
             if let Some(former) = of_alias.filter(|former| *former != slot) {
@@ -534,12 +534,21 @@ impl State {
         Ok(())
     }
 
-    /// Removes entries of sources that the NodesTable does not have.
-    fn remove_others(&mut self, grace: &GracePeriods) -> Result<()> {
+    /// Removes entries of sources that the NodesTable does not have, unless they are new or were heard since `read`.
+    fn remove_others(&mut self, read: &HashMap<u64, [u64; 2]>, grace: &GracePeriods) -> Result<()> {
         let tables = &self.tables;
         let is_gone = |address: u64| !self.nodes.contains(mac(address));
-        let (gone, kept): (Vec<_>, Vec<_>) =
-            tables.sources().into_iter().partition(|(address, _)| is_gone(*address));
+        let is_idle = |address: u64, slot: u32| {
+            let source = tables.sources.get(slot);
+            let is_owner = source.owner == c::LRE_SOURCE | address;
+            let last_ns = source.lans.map(|record| record.last_ns);
+            // An alias has no record of its own.
+            !is_owner || read.get(&address) == Some(&last_ns)
+        };
+        let (gone, kept): (Vec<_>, Vec<_>) = tables
+            .sources()
+            .into_iter()
+            .partition(|(address, slot)| is_gone(*address) && is_idle(*address, *slot));
         for (address, slot) in gone {
             tables.nodes.remove(&address)?;
             let is_used = kept.iter().any(|(_, used)| *used == slot);
@@ -689,19 +698,22 @@ impl Plane {
     /// A port is not attached; the NodesTable is to grow; the kernel refuses.
     pub fn set_lre(&mut self, names: &[String], parameters: Option<&Parameters>) -> Result<()> {
         let Some(parameters) = parameters else { return self.remove_lre() };
-        let slot = |port: onbeat_frer::spec::PortId| self.ports[&names[usize::from(port.0)]].slot;
-        let slots = [parameters.a.port, parameters.b.port, parameters.host].map(slot);
+        let mut slots = Slots::default();
+        let of_entity = [parameters.a.port, parameters.b.port, parameters.host];
+        for (slot, port) in slots.iter_mut().zip(of_entity) {
+            let name = &names[usize::from(port.0)];
+            let attached = self.ports.get(name);
+            *slot = attached.ok_or_else(|| Error::NotAttached { port: name.clone() })?.slot;
+        }
         let capacity = self.lre.state().map(|state| state.tables.sources.capacity());
         let wanted = u32::from(parameters.max_nodes);
         if capacity.is_some_and(|capacity| capacity < wanted) {
             let capacity = capacity.unwrap_or_default();
             return Err(Error::NodesTable { wanted, capacity });
         }
-        if self.lre.slots != Some(slots) {
-            self.lre.slots = Some(slots);
-            // Until the entity has its ports, the programs pass all frames.
-            self.replace_roles()?;
-        }
+        self.lre.slots = Some(slots);
+        // Until the entity has its ports, the programs pass all frames.
+        self.replace_roles()?;
         if self.lre.state.is_none() {
             let mut state = State::new(LreTables::open(&self.maps)?)?;
             state.assign_slots(&self.grace)?;
@@ -715,10 +727,14 @@ impl Plane {
     }
 
     fn remove_lre(&mut self) -> Result<()> {
-        let Some(state) = self.lre.state() else { return Ok(()) };
-        state.tables.store(word::PORTS, 0);
-        drop(state);
-        (self.lre.slots, self.lre.state) = (None, None);
+        self.lre.slots = None;
+        if let Some(mut state) = self.lre.state() {
+            state.lan_programs = None;
+            state.tables.store(word::PORTS, 0);
+            // The second one refers to a program.
+            [0, 1].iter().try_for_each(|lan| state.tables.lans.remove(lan))?;
+        }
+        self.lre.state = None;
         self.replace_roles()
     }
 
@@ -733,10 +749,9 @@ impl Plane {
         let program = program.as_ref().map(|program| program.as_fd().as_raw_fd());
         let lans = [(a, None), (b, program)];
         for (lan, (port, program)) in (0..).zip(lans) {
-            let set = |port: &super::Port| {
-                state.tables.lans.set(&lan, &egress_port(port.ifindex, program)).ok()
-            };
-            if port.and_then(set).is_none() {
+            // After a restart, the programs of the former process send there until the port is attached again.
+            let Some(port) = port else { continue };
+            if state.tables.lans.set(&lan, &egress_port(port.ifindex, program)).is_err() {
                 // The interface is missing: its return attaches the port again.
                 state.tables.lans.remove(&lan)?;
             }
@@ -744,8 +759,7 @@ impl Plane {
         let (Some(host), false) = (host, self.test_clock) else { return Ok(()) };
         let lans = [a, b].map(|port| port.map(|port| port.ifindex));
         let sends_copies = host.redundancy.is_some_and(|role| role.passes_copies);
-        state.attach_to_stacks(LanSpec { host: host.ifindex, lans, sends_copies });
-        Ok(())
+        state.attach_to_stacks(LanSpec { host: host.ifindex, lans, sends_copies })
     }
 
     /// Returns tables and counters of the link redundancy entity.
