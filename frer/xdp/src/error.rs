@@ -8,8 +8,8 @@ use std::path::PathBuf;
 pub enum Error {
     /// The tables of a running node do not grow.
     #[error(
-        "the NodesTable has room for {capacity} nodes, not {wanted}; restart the node (onbeat down, onbeat run), or \
-         set max-nodes = {capacity} or less under [prp]"
+        "the tables were created for max-nodes = {capacity}, not {wanted}; restart the node (onbeat down, onbeat run), \
+         or set max-nodes = {capacity} or less under [prp]"
     )]
     NodesTable {
         /// The requested entries.

@@ -170,7 +170,7 @@ const SCENARIOS: &[Scenario] = &[
         example: "--seed 7 --html protect.html",
         about: "Nodes a and b protect all frames of the stations behind them by PRP, as `onbeat protect --for` does. LAN A \
                 is clean, is cut, loses, reorders, duplicates or delays frames; LAN B is clean. Then hosts h1 and h2 have \
-                redundant interfaces, as `onbeat protect` makes them: a download by TCP, a ping flood and multicast, while \
+                redundant interfaces, as of `onbeat protect`. A download by TCP, a ping flood and multicast use them while \
                 the paths are cut in turn. No frame may be lost or delivered twice.",
         shows: &["cells", "runs", "TCP retransmissions"],
         defaults: &[("seconds", "1")],
