@@ -8,6 +8,9 @@
 //! nor a number more often than all of them, but for the exceptions of decision 21. It does not distinguish the order of
 //! time stamp and commit, nor the search for claims ahead of the window.
 
+#[path = "../discard/mod.rs"]
+mod discard;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
