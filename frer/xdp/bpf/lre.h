@@ -113,21 +113,27 @@ static __always_inline __u32 lsdu_offset(const struct headers *h)
 	return ADDRESSES + 2 + h->vlans * sizeof(struct vlan_tag);
 }
 
-static __always_inline void read_redundancy(const struct xdp_md *ctx, const struct headers *h,
-					    struct redundancy *r)
+/* The frame has its headers. */
+static __always_inline void read_addresses(const struct xdp_md *ctx, struct redundancy *r)
 {
-	__u32 length = length_of(ctx), offset = lsdu_offset(h);
-	struct trailer *trailer;
 	void *head = (void *)(long)ctx->data;
-	__u16 field;
 
-	r->has_trailer = false;
 	r->source = 0;
 	r->destination = 0;
 	if (head + ADDRESSES + 2 > (void *)(long)ctx->data_end)
 		return;
 	r->destination = *(__u64 *)head & MAC_MASK;
 	r->source = *(__u64 *)(head + 6) & MAC_MASK;
+}
+
+static __always_inline void read_trailer(const struct xdp_md *ctx, const struct headers *h,
+					 struct redundancy *r)
+{
+	__u32 length = length_of(ctx), offset = lsdu_offset(h);
+	struct trailer *trailer;
+	__u16 field;
+
+	r->has_trailer = false;
 	if (length < offset + sizeof(*trailer))
 		return;
 	trailer = octets_at(ctx, length - sizeof(*trailer), sizeof(*trailer));
@@ -262,7 +268,7 @@ static __always_inline int lre_from_host(struct xdp_md *ctx, const struct header
 	struct redundancy r;
 	__u64 now = lre_now_ns();
 
-	read_redundancy(ctx, h, &r);
+	read_addresses(ctx, &r);
 	if (is_link_local(&r, h)) {
 		lre_count(counters, link_local);
 		return XDP_DROP;
@@ -420,7 +426,8 @@ static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers
 	struct redundancy r;
 	bool is_first;
 
-	read_redundancy(ctx, h, &r);
+	read_addresses(ctx, &r);
+	read_trailer(ctx, h, &r);
 	if (is_link_local(&r, h) || (r.destination == interface && interface != e->mac)) {
 		lre_count(counters, passed);
 		return XDP_PASS;

@@ -782,7 +782,6 @@ impl Plane {
         };
         let Some(parameters) = state.parameters.clone() else { return Ok(None) };
         let now_ns = self.lre_now_ns()?;
-        state.maintain(now_ns, &self.grace)?;
         let silent_until_ns = state.tables.load(word::SILENT_UNTIL_NS);
         if let Some(rest_ns @ 1..) = silent_until_ns.checked_sub(now_ns) {
             return Ok(Some(rest_ns.div_ceil(NS_PER_MS) as u32));

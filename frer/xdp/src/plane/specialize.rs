@@ -147,6 +147,7 @@ impl Plane {
         if self.maps.purpose() == ProgramPurpose::Steer {
             return Ok(());
         }
+        let mut is_replaced = false;
         for (name, port) in &mut self.ports {
             let new = features(port.slot, port.features);
             let redundancy = self.lre.role(port.slot, port.mode);
@@ -169,7 +170,9 @@ impl Plane {
                 }
             }
             (port.programs, port.features, port.redundancy) = (programs, new, redundancy);
+            is_replaced = true;
         }
-        self.write_lans()
+        // They refer to a program of LAN B.
+        if is_replaced { self.write_lans() } else { Ok(()) }
     }
 }
