@@ -49,6 +49,7 @@ static void fail(const char *format, ...)
 	exit(2);
 }
 
+#include "random.h"
 #include "visited.h"
 
 #define MAX_CPUS      3
@@ -403,23 +404,6 @@ static void explore(void)
 	}
 	if (has_ended)
 		check();
-}
-
-static __u64 seed;
-
-/* SplitMix64. */
-static __u64 random_number64(void)
-{
-	__u64 z = seed += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
-}
-
-static __u32 random_below(__u32 bound)
-{
-	return random_number64() % bound;
 }
 
 /* Periods until the next packet: mostly none or one, or a silence. */

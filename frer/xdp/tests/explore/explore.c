@@ -92,6 +92,7 @@ static void fail(const char *format, ...)
 #include "recover.h"
 #include "history.h"
 #include "reference.h"
+#include "random.h"
 #include "visited.h"
 
 enum kind { PACKET, RESET, STEP };
@@ -481,23 +482,6 @@ static void explore(void)
 		world = from;
 		path_length--;
 	}
-}
-
-static __u64 seed;
-
-/* SplitMix64. */
-static __u64 random_number64(void)
-{
-	__u64 z = seed += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
-	return z ^ z >> 31;
-}
-
-static __u32 random_below(__u32 bound)
-{
-	return random_number64() % bound;
 }
 
 /* Numbers around the window, as the packets of several paths have. */

@@ -18,7 +18,7 @@ use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Spread};
 
 use super::sockets::{Download, PacketRecord, Packets, Segments};
-use super::{Options, PATIENCE, nodes, wait_for_nodes};
+use super::{Options, PATIENCE, node, nodes, read, wait_for_nodes};
 use crate::scenario::stage::Stage;
 use crate::world::CutEnds;
 use crate::{Error, Result, Topology, World};
@@ -37,33 +37,18 @@ const CUTS: usize = 4;
 /// Frames of a path after which it is in use again.
 const IN_USE: u64 = 20;
 
-/// The node of a host: it makes the interface.
+/// The port of a host, whose interface the node makes.
 const HOST: &str = r#"
-[node]
-protocol = "prp"
-
-[[port]]
 name = "host"
 interface = "red0"
 create = "veth"
 mtu = 1500
-
-[[port]]
-name = "a"
-interface = "path1"
-lan = "a"
-mtu = 1506
-
-[[port]]
-name = "b"
-interface = "path2"
-lan = "b"
-mtu = 1506
 "#;
 
 fn network() -> Topology {
+    let node = node(HOST);
     let mut network = Topology::default();
-    network.node("h1", 0, 0, HOST).node("h2", 1, 0, HOST);
+    network.node("h1", 0, 0, &node).node("h2", 1, 0, &node);
     for path in PATHS {
         network.link(path, &format!("h1:{path}"), &format!("h2:{path}"));
     }
@@ -122,12 +107,8 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     check_control(stage, &control, retransmission_limit(&runs));
     runs.push(control);
     stage.figure("runs", table(&runs));
-    stage.figure("nodes of the hosts", nodes(&read(&world)?));
+    stage.figure("nodes of the hosts", nodes(&read(&world, HOSTS)?));
     Ok(())
-}
-
-fn read(world: &World) -> Result<Vec<onbeat_node::control::NodesStatus>> {
-    HOSTS.into_iter().map(|host| world.nodes(host)).collect()
 }
 
 /// Exchanges packets while the paths are cut.

@@ -29,15 +29,18 @@ const NODES: [&str; 2] = ["a", "b"];
 /// Maximum time until the nodes hear each other.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The node of a RedBox: its LANs have room for the trailer.
-const REDBOX: &str = r#"
-[node]
-protocol = "prp"
-
-[[port]]
+/// The port of the stations of a RedBox.
+const STATIONS: &str = r#"
 name = "stations"
 interface = "host"
+"#;
 
+/// The node with this port beside those of its LANs, which have room for the trailer.
+fn node(host: &str) -> String {
+    format!("[node]\nprotocol = \"prp\"\n\n[[port]]{host}{LANS}")
+}
+
+const LANS: &str = r#"
 [[port]]
 name = "a"
 interface = "path1"
@@ -53,8 +56,9 @@ mtu = 1506
 
 /// The network.
 pub(super) fn network() -> Topology {
+    let redbox = node(STATIONS);
     let mut network = Topology::default();
-    network.host("talker", 0, 0).node("a", 1, 0, REDBOX).node("b", 2, 0, REDBOX);
+    network.host("talker", 0, 0).node("a", 1, 0, &redbox).node("b", 2, 0, &redbox);
     network.host("listener", 3, 0);
     network.link("access", "talker:eth0", "a:host");
     for path in ["path1", "path2"] {
@@ -74,10 +78,10 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
 fn redboxes(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let world = stage.open(&network(), &options.streams.plane)?;
     wait_for_nodes(&world, NODES)?;
-    let before = read(&world)?;
+    let before = read(&world, NODES)?;
     let mut table = matrix::table();
     let (sent, delivered) = matrix::cells(stage, &world, options, "prp", &mut table)?;
-    let after = read(&world)?;
+    let after = read(&world, NODES)?;
     // Frames of other programs, such as neighbor discovery, pass as well.
     let more = |count: fn(&NodesStatus) -> u64| {
         let sum = |nodes: &[NodesStatus]| nodes.iter().map(count).sum::<u64>();
@@ -109,8 +113,8 @@ fn wait_for_nodes(world: &World, nodes: [&str; 2]) -> Result<()> {
     Ok(())
 }
 
-fn read(world: &World) -> Result<Vec<NodesStatus>> {
-    NODES.into_iter().map(|node| world.nodes(node)).collect()
+fn read(world: &World, nodes: [&str; 2]) -> Result<Vec<NodesStatus>> {
+    nodes.into_iter().map(|node| world.nodes(node)).collect()
 }
 
 /// The frames of both LANs by node.
