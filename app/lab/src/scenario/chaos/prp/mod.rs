@@ -23,58 +23,34 @@ mod trial;
 
 use std::path::PathBuf;
 
-use onbeat_realtime::clock::{SECOND, now_ns};
+use onbeat_realtime::clock::now_ns;
 use onbeat_realtime::interrupt::Guard;
 use onbeat_report::Outcome;
 use onbeat_wire::random::Random;
 
 use self::plan::Plan;
-use self::report::Totals;
-use super::super::options::{DataPlaneOptions, RunSettings, SeedOptions};
+use self::report::Sum;
+use super::super::options::{DataPlaneOptions, RunSettings};
 use super::super::stage::Stage;
-use crate::{Error, Result, Topology};
-
-const LONGEST_MINUTES: f64 = 24.0 * 60.0;
+use super::Options;
+use crate::{Result, Topology};
 
 /// The first network of seed 1.
 pub(in super::super) fn network() -> Topology {
     topology::topology(&Plan::draw(Random::new(1).number()))
 }
 
-/// Options of the scenario.
-#[derive(Debug, clap::Args)]
-pub(in super::super) struct Options {
-    #[command(flatten)]
-    plane: DataPlaneOptions,
-    /// Run time in minutes
-    #[arg(long, value_name = "NUMBER", default_value_t = 1.0)]
-    minutes: f64,
-    #[command(flatten)]
-    seed: SeedOptions,
-    /// Directory for the captures of networks that violate a rule
-    #[arg(long, value_name = "DIRECTORY", default_value = "onbeat-chaos")]
-    captures: PathBuf,
-}
-
 pub(in super::super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
-    let minutes = options.minutes;
-    if !(0.05..=LONGEST_MINUTES).contains(&minutes) {
-        return Err(Error::Option {
-            option: "minutes",
-            value: minutes.to_string(),
-            reason: format!("use 0.05 to {LONGEST_MINUTES}"),
-        });
-    }
-    let end_ns = now_ns() + (minutes * 60.0 * SECOND as f64) as u64;
+    let end_ns = options.end_ns()?;
     let mut seeds = Random::new(options.seed.seed);
-    let mut totals = Totals::new(options.seed.seed, options.captures.clone());
+    let mut sum = Sum::new(options.seed.seed, options.captures.clone());
     while now_ns() < end_ns {
         let plan = Plan::draw(seeds.number());
         let steps = schedule::draw(&plan);
         let trial = trial::run(stage, &options.plane, plan, steps, end_ns)?;
-        totals.add(stage, &trial)?;
+        sum.add(stage, &trial)?;
     }
-    totals.report(stage);
+    sum.report(stage);
     Ok(())
 }
 
@@ -102,9 +78,9 @@ pub fn with_defect(defect: Defect, captures: PathBuf, common: &RunSettings) -> R
     let plan = Plan::draw(Random::new(SEED).number());
     let plan = Plan { life_ms: LIFE_MS, defect: Some(defect), ..plan };
     let steps = if defect == Defect::ShortMemory { schedule::slow_lan(&plan) } else { Vec::new() };
-    let mut totals = Totals::new(SEED, captures);
+    let mut sum = Sum::new(SEED, captures);
     let trial = trial::run(&mut stage, &plane, plan, steps, u64::MAX)?;
-    totals.add(&mut stage, &trial)?;
-    totals.report(&mut stage);
+    sum.add(&mut stage, &trial)?;
+    sum.report(&mut stage);
     Ok(stage.finish())
 }
