@@ -18,16 +18,7 @@
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
-#include <bpf/bpf_endian.h>
-
-struct trailer {
-	__be16 sequence;
-	__be16 lan_and_size;
-	__be16 suffix;
-};
-
-#define LAN_ID(field)	 ((field) >> 12)
-#define LSDU_SIZE(field) ((field)&0xfff)
+#include "trailer.h"
 
 /* The kernel has removed the first VLAN tag. */
 static __always_inline __u32 lsdu_offset(__be16 protocol)
@@ -44,24 +35,21 @@ const volatile __u32 lan_b_ifindex;
 /* Whether a frame is multicast, and of no protocol of one link: none of those has a trailer. */
 static __always_inline bool is_shared(const struct ethhdr *eth)
 {
-	return eth->h_dest[0] & 1 && eth->h_proto != bpf_htons(ETH_P_1588) &&
-	       eth->h_proto != bpf_htons(ETH_P_LLDP) &&
-	       !(eth->h_dest[0] == 0x01 && eth->h_dest[1] == 0x80 && eth->h_dest[2] == 0xc2 &&
-		 eth->h_dest[3] == 0 && eth->h_dest[4] == 0 && eth->h_dest[5] < 0x10);
+	__u64 destination = 0;
+
+	__builtin_memcpy(&destination, eth->h_dest, sizeof(eth->h_dest));
+	return destination & GROUP_BIT && !is_link_local(destination, eth->h_proto);
 }
 
 /* Whether a frame has a trailer. */
 static __always_inline bool has_trailer(struct __sk_buff *skb, const struct ethhdr *eth)
 {
 	struct trailer trailer;
-	__u16 field;
 
 	if (skb->len < ETH_HLEN + sizeof(trailer) ||
 	    bpf_skb_load_bytes(skb, skb->len - sizeof(trailer), &trailer, sizeof(trailer)))
 		return false;
-	field = bpf_ntohs(trailer.lan_and_size);
-	return trailer.suffix == bpf_htons(0x88fb) && (LAN_ID(field) & 0xe) == 0xa &&
-	       LSDU_SIZE(field) == skb->len - lsdu_offset(eth->h_proto);
+	return is_trailer(&trailer, skb->len - lsdu_offset(eth->h_proto));
 }
 
 SEC("tcx/ingress")
@@ -99,7 +87,7 @@ int prp_copies(struct __sk_buff *skb)
 	if (bpf_skb_load_bytes(skb, at, &octet, sizeof(octet)))
 		return TC_ACT_SHOT;
 	/* LAN id B differs from A by this bit. */
-	octet |= 0x10;
+	octet |= LAN_B >> 8;
 	if (bpf_skb_store_bytes(skb, at, &octet, sizeof(octet), 0))
 		return TC_ACT_SHOT;
 	return bpf_redirect(lan_b_ifindex, 0);

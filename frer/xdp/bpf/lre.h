@@ -12,19 +12,11 @@
 #include "discard.h"
 #include "maps.h"
 #include "parse.h"
+#include "trailer.h"
 
-#define ETHERTYPE_PRP  0x88fb
-#define ETHERTYPE_PTP  0x88f7
-#define ETHERTYPE_LLDP 0x88cc
-
-#define MAC_MASK     0xffffffffffffULL
-#define GROUP_BIT    1ULL	     /* of the first octet */
-#define BRIDGE_GROUP 0x0000c28001ULL /* 01:80:c2:00:00:0x */
-#define SUPERVISION  0x01004e1501ULL /* 01:15:4e:00:01:xx */
-#define FIRST_FIVE   0xffffffffffULL /* octets */
+#define SUPERVISION  0x01004e1501ULL /* 01:15:4e:00:01:xx, FIRST_FIVE */
 #define MIN_UNTAGGED 60		     /* octets before the trailer */
 #define MIN_TAGGED   64
-#define MAX_LSDU     0x0fff
 #define LONGEST_LRE  0x3fff /* octets of any frame */
 
 /* The role of the port, enum frer_lre_role. */
@@ -36,12 +28,6 @@ const volatile __u8 lre_host_port;
  * passed with its trailer, and lans.bpf.c sends the copies.
  */
 const volatile bool lre_passes_copies;
-
-struct trailer {
-	__be16 sequence;
-	__be16 lan_and_size;
-	__be16 suffix;
-};
 
 /* What a frame has of the protocol. */
 struct redundancy {
@@ -131,26 +117,16 @@ static __always_inline void read_trailer(const struct xdp_md *ctx, const struct 
 {
 	__u32 length = length_of(ctx), offset = lsdu_offset(h);
 	struct trailer *trailer;
-	__u16 field;
 
 	r->has_trailer = false;
 	if (length < offset + sizeof(*trailer))
 		return;
 	trailer = octets_at(ctx, length - sizeof(*trailer), sizeof(*trailer));
-	if (!trailer || trailer->suffix != bpf_htons(ETHERTYPE_PRP))
+	if (!trailer || !is_trailer(trailer, length - offset))
 		return;
-	field = bpf_ntohs(trailer->lan_and_size);
 	r->sequence = bpf_ntohs(trailer->sequence);
-	r->lan = field >> 12 & 1;
-	r->has_trailer = field >> 13 == 0xa >> 1 && (field & MAX_LSDU) == length - offset;
-}
-
-/* Protocols of one link: 802.1Q table 8-1, IEEE 1588 annex F, LLDP. */
-static __always_inline bool is_link_local(const struct redundancy *r, const struct headers *h)
-{
-	return ((r->destination & FIRST_FIVE) == BRIDGE_GROUP && !(r->destination >> 44)) ||
-	       h->ethertype == bpf_htons(ETHERTYPE_PTP) ||
-	       h->ethertype == bpf_htons(ETHERTYPE_LLDP);
+	r->lan = !!(trailer->lan_and_size & bpf_htons(LAN_B));
+	r->has_trailer = true;
 }
 
 static __always_inline __u32 period_of(const struct frer_lre *e, __u64 now)
@@ -269,7 +245,7 @@ static __always_inline int lre_from_host(struct xdp_md *ctx, const struct header
 	__u64 now = lre_now_ns();
 
 	read_addresses(ctx, &r);
-	if (is_link_local(&r, h)) {
+	if (is_link_local(r.destination, h->ethertype)) {
 		lre_count(counters, link_local);
 		return XDP_DROP;
 	}
@@ -295,7 +271,7 @@ static __always_inline int lre_from_host(struct xdp_md *ctx, const struct header
 	if (!trailer)
 		return no_room(port);
 	trailer->sequence = bpf_htons(draw(e, period_of(e, now)));
-	trailer->lan_and_size = bpf_htons(0xa000 | size);
+	trailer->lan_and_size = bpf_htons(LAN_IDS << 13 | size);
 	trailer->suffix = bpf_htons(ETHERTYPE_PRP);
 	lre_count(counters, numbered);
 	return lre_passes_copies ? XDP_PASS : bpf_redirect_map(&lre_lans, 0, BPF_F_BROADCAST);
@@ -428,7 +404,8 @@ static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers
 
 	read_addresses(ctx, &r);
 	read_trailer(ctx, h, &r);
-	if (is_link_local(&r, h) || (r.destination == interface && interface != e->mac)) {
+	if (is_link_local(r.destination, h->ethertype) ||
+	    (r.destination == interface && interface != e->mac)) {
 		lre_count(counters, passed);
 		return XDP_PASS;
 	}
@@ -492,7 +469,7 @@ static __always_inline int finish_lan_b(struct xdp_md *ctx)
 
 	if (!trailer)
 		return XDP_DROP;
-	trailer->lan_and_size |= bpf_htons(0x1000);
+	trailer->lan_and_size |= bpf_htons(LAN_B);
 	return XDP_PASS;
 }
 

@@ -75,9 +75,9 @@ const RING_LINES: u32 = 16;
 /// Lines of rings of a node with few streams: four of the longest histories.
 const LEAST_RING_LINES: u32 = 2048;
 
-/// Room in the tables of a node.
+/// TableCapacity in the tables of a node.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct TableCapacity {
     /// Streams.
     pub(crate) streams: u32,
     /// Entries of the NodesTable, and of the ProxyNodeTable.
@@ -86,11 +86,15 @@ pub(crate) struct Room {
 
 /// Returns whether a node has a table of this name, which is also the name of its pin.
 pub(crate) fn is_table(name: &str) -> bool {
-    entries(name, ProgramPurpose::Forward, Room { streams: 1, nodes: 1 }).is_some()
+    entries(name, ProgramPurpose::Forward, TableCapacity { streams: 1, nodes: 1 }).is_some()
 }
 
 /// Returns the number of entries of a table; `None`: not a table of a node.
-fn entries(map: &str, purpose: ProgramPurpose, Room { streams, nodes }: Room) -> Option<u32> {
+fn entries(
+    map: &str,
+    purpose: ProgramPurpose,
+    TableCapacity { streams, nodes }: TableCapacity,
+) -> Option<u32> {
     Some(match map {
         "lre" => 1,
         "lre_lans" => 2,
@@ -133,7 +137,7 @@ fn entries(map: &str, purpose: ProgramPurpose, Room { streams, nodes }: Room) ->
 #[derive(Debug)]
 pub(crate) struct Maps {
     purpose: ProgramPurpose,
-    room: Room,
+    capacity: TableCapacity,
     directory: Option<Arc<PinDirectory>>,
     maps: BTreeMap<String, MapHandle>,
 }
@@ -144,7 +148,7 @@ impl Maps {
     pub(crate) fn open(
         directory: Option<Arc<PinDirectory>>,
         purpose: ProgramPurpose,
-        room: Room,
+        capacity: TableCapacity,
     ) -> Result<Self> {
         let mut maps = BTreeMap::new();
         if let Some(directory) = &directory {
@@ -154,8 +158,9 @@ impl Maps {
                 maps.insert(name, map);
             }
         }
-        let room = Room { streams: room.streams.max(1), nodes: room.nodes.max(1) };
-        Ok(Self { purpose, room, directory, maps })
+        let capacity =
+            TableCapacity { streams: capacity.streams.max(1), nodes: capacity.nodes.max(1) };
+        Ok(Self { purpose, capacity, directory, maps })
     }
 
     /// Returns what programs on these tables are for.
@@ -166,7 +171,7 @@ impl Maps {
     /// Replaces a map of an object by the node's table, or sets its size if there is none yet.
     fn prepare(&self, map: &mut OpenMapMut<'_>) -> Result<()> {
         let name = map.name().to_string_lossy().into_owned();
-        let Some(entries) = entries(&name, self.purpose, self.room) else {
+        let Some(entries) = entries(&name, self.purpose, self.capacity) else {
             let own = name == SOCKETS || name.contains('.');
             assert!(own, "table {name} has no size");
             return Ok(());

@@ -4,7 +4,7 @@ use super::{NODE_REBOOT_MS, NS_PER_MS, REBOOT_MARGIN_MS};
 
 /// Numbers drawn by this node, to recognize its own frames that return.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Drawn {
+pub(super) struct DrawnNumbers {
     total: u64,
     /// The period of the last number, the total at its start and at the start of the one before.
     period: u32,
@@ -12,7 +12,7 @@ pub(super) struct Drawn {
     at_start_before: u64,
 }
 
-impl Drawn {
+impl DrawnNumbers {
     /// Returns the number of the next frame.
     pub(super) fn next(&self) -> u16 {
         self.total as u16
@@ -52,7 +52,7 @@ pub(super) fn reboot_silence_ns(entry_forget_ms: u32) -> u64 {
 /// The number space of a node. Several entities of a node share one: a number identifies a frame of the node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NumberSpace {
-    pub(super) drawn: Drawn,
+    pub(super) drawn: DrawnNumbers,
     /// No frame is sent before this time: receivers still remember the numbers of a former process.
     pub(super) silent_until_ns: u64,
 }
@@ -61,7 +61,7 @@ impl NumberSpace {
     /// Starts a number space, which is silent for NodeRebootInterval.
     pub(crate) fn new(entry_forget_ms: u32, now_ns: u64) -> Self {
         let silent_until_ns = now_ns.saturating_add(reboot_silence_ns(entry_forget_ms));
-        Self { drawn: Drawn::default(), silent_until_ns }
+        Self { drawn: DrawnNumbers::default(), silent_until_ns }
     }
 
     /// Returns the number of the next frame.

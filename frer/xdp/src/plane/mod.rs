@@ -42,7 +42,9 @@ use crate::error::Result;
 use crate::features::Features;
 use crate::output::OutputCounters;
 use crate::pin::PinDirectory;
-use crate::programs::{self, Control, Instance, Maps, ProgramPurpose, RedundancyRole, Room};
+use crate::programs::{
+    self, Control, Instance, Maps, ProgramPurpose, RedundancyRole, TableCapacity,
+};
 use crate::slots::Slots;
 use crate::table::Table;
 use claims::Claims;
@@ -257,8 +259,9 @@ impl Plane {
 
     fn open_for(options: &Options, purpose: ProgramPurpose) -> Result<Self> {
         let directory = options.directory.clone();
-        let room = Room { streams: options.max_streams, nodes: options.max_nodes.into() };
-        let mut maps = Maps::open(directory.clone(), purpose, room)?;
+        let capacity =
+            TableCapacity { streams: options.max_streams, nodes: options.max_nodes.into() };
+        let mut maps = Maps::open(directory.clone(), purpose, capacity)?;
         let control = Control::load(&mut maps, options.test_clock)?;
         let output = match purpose {
             ProgramPurpose::Forward if !options.count_output => Err("not requested".to_owned()),

@@ -1,0 +1,200 @@
+//! The link redundancy entity of a PRP node: bpf/lre.h.
+//!
+//! ```text
+//!   programs:  number, trailer, first copy?, records of sources  ──►  tables
+//!                 │ supervision frames
+//!                 ▼
+//!   loader:    NodesTable (onbeat_frer::prp::Nodes) ──► aliases, entries to remove ──► tables
+//! ```
+//!
+//! The tables outlive the daemon: numbered frames are forwarded without it in native mode. Supervision frames are not sent
+//! meanwhile, and the programs of lans.rs have ended.
+
+mod state;
+mod tables;
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nix::time::{ClockId, clock_gettime};
+use onbeat_frer::dataplane::Mode;
+use onbeat_frer::prp::{Parameters, Reading};
+use onbeat_wire::MacAddress;
+
+use self::state::State;
+use self::tables::{LreTables, mac, word};
+use super::Plane;
+use super::groups::egress_port;
+use crate::abi::constants as c;
+use crate::error::{Error, Result};
+use crate::lans::LanSpec;
+use crate::programs::RedundancyRole;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// Ports of the entity, by slot: LAN A, LAN B, host.
+type EntitySlots = [u8; 3];
+
+/// The roles of these ports.
+const ROLES: [u32; 3] = [c::LRE_LAN_A, c::LRE_LAN_B, c::LRE_HOST];
+
+/// The entity of a node, if it has one.
+#[derive(Debug, Default)]
+pub(super) struct RedundancyEntity {
+    slots: Option<EntitySlots>,
+    state: Option<Mutex<State>>,
+}
+
+impl RedundancyEntity {
+    /// Returns the role of a port in this mode.
+    pub(super) fn role(&self, slot: u8, mode: Mode) -> Option<RedundancyRole> {
+        let slots = self.slots?;
+        let role = ROLES[slots.iter().position(|of| *of == slot)?];
+        let passes_copies = role == c::LRE_HOST && mode == Mode::Generic;
+        Some(RedundancyRole { role, host: slots[2], passes_copies })
+    }
+
+    fn state(&self) -> Option<MutexGuard<'_, State>> {
+        Some(self.state.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Returns the slots of the ports as in `frer_lre::ports`.
+fn ports_word(slots: EntitySlots) -> u64 {
+    let [a, b, host] = slots.map(|slot| slot + 1);
+    u64::from_le_bytes([a, b, host, 0, 0, 0, 0, 0])
+}
+
+/// Returns the slots of the ports of an entity; `None`: there is none.
+fn ports_of(word: u64) -> Option<EntitySlots> {
+    let [a, b, host, ..] = word.to_le_bytes();
+    (a > 0 && b > 0 && host > 0).then(|| [a, b, host].map(|slot| slot - 1))
+}
+
+impl Plane {
+    /// Continues with the entity of an earlier process, whose programs are on the interfaces.
+    pub(super) fn adopt_lre(&mut self) -> Result<()> {
+        if !self.maps.has("lre") {
+            return Ok(());
+        }
+        let tables = LreTables::open(&self.maps)?;
+        self.lre.slots = ports_of(tables.load(word::PORTS));
+        let mut state = State::new(tables)?;
+        state.assign_slots(&self.grace)?;
+        self.lre.state = Some(Mutex::new(state));
+        Ok(())
+    }
+
+    /// Sets the link redundancy entity; `None`: the node has none.
+    ///
+    /// # Errors
+    /// A port is not attached; the NodesTable is to grow; the kernel refuses.
+    pub fn set_lre(&mut self, names: &[String], parameters: Option<&Parameters>) -> Result<()> {
+        let Some(parameters) = parameters else { return self.remove_lre() };
+        let mut slots = EntitySlots::default();
+        let of_entity = [parameters.a.port, parameters.b.port, parameters.host];
+        for (slot, port) in slots.iter_mut().zip(of_entity) {
+            let name = &names[usize::from(port.0)];
+            let attached = self.ports.get(name);
+            *slot = attached.ok_or_else(|| Error::NotAttached { port: name.clone() })?.slot;
+        }
+        let capacity = self.lre.state().map(|state| state.tables.sources.capacity());
+        let wanted = u32::from(parameters.max_nodes);
+        if capacity.is_some_and(|capacity| capacity < wanted) {
+            let capacity = capacity.unwrap_or_default();
+            return Err(Error::NodesTable { wanted, capacity });
+        }
+        self.lre.slots = Some(slots);
+        // Until the entity has its ports, the programs pass all frames.
+        self.replace_roles()?;
+        if self.lre.state.is_none() {
+            let mut state = State::new(LreTables::open(&self.maps)?)?;
+            state.assign_slots(&self.grace)?;
+            self.lre.state = Some(Mutex::new(state));
+        }
+        let (now_ns, tick_ns) = (self.lre_now_ns()?, self.tick_ns);
+        if let Some(mut state) = self.lre.state() {
+            state.set(parameters, slots, now_ns, tick_ns);
+        }
+        self.write_lans()
+    }
+
+    fn remove_lre(&mut self) -> Result<()> {
+        self.lre.slots = None;
+        if let Some(mut state) = self.lre.state() {
+            state.lan_programs = None;
+            state.tables.store(word::PORTS, 0);
+            // The second one refers to a program.
+            [0, 1].iter().try_for_each(|lan| state.tables.lans.remove(lan))?;
+        }
+        self.lre.state = None;
+        self.replace_roles()
+    }
+
+    /// Writes the interfaces of the LANs where programs send frames.
+    pub(super) fn write_lans(&mut self) -> Result<()> {
+        let (Some(slots), Some(mut state)) = (self.lre.slots, self.lre.state()) else {
+            return Ok(());
+        };
+        let port = |slot: u8| self.ports.values().find(|port| port.slot == slot);
+        let [a, b, host] = slots.map(port);
+        let program = b.filter(|b| b.redundancy.is_some()).map(|b| b.programs.lan_b());
+        let program = program.as_ref().map(|program| program.as_fd().as_raw_fd());
+        let lans = [(a, None), (b, program)];
+        for (lan, (port, program)) in (0..).zip(lans) {
+            // After a restart, the programs of the former process send there until the port is attached again.
+            let Some(port) = port else { continue };
+            if state.tables.lans.set(&lan, &egress_port(port.ifindex, program)).is_err() {
+                // The interface is missing: its return attaches the port again.
+                state.tables.lans.remove(&lan)?;
+            }
+        }
+        let (Some(host), false) = (host, self.test_clock) else { return Ok(()) };
+        let lans = [a, b].map(|port| port.map(|port| port.ifindex));
+        let sends_copies = host.redundancy.is_some_and(|role| role.passes_copies);
+        state.attach_to_stacks(LanSpec { host: host.ifindex, lans, sends_copies })
+    }
+
+    /// Returns tables and counters of the link redundancy entity.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn read_lre(&self) -> Result<Option<Reading>> {
+        let Some(mut state) = self.lre.state() else { return Ok(None) };
+        state.maintain(self.lre_now_ns()?, &self.grace)?;
+        state.read()
+    }
+
+    /// Sends the supervision frames that are due; returns the time until the next call, in milliseconds.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn supervise(&self) -> Result<Option<u32>> {
+        let (Some(mut state), Some(slots)) = (self.lre.state(), self.lre.slots) else {
+            return Ok(None);
+        };
+        let Some(parameters) = state.parameters.clone() else { return Ok(None) };
+        let now_ns = self.lre_now_ns()?;
+        let silent_until_ns = state.tables.load(word::SILENT_UNTIL_NS);
+        if let Some(rest_ns @ 1..) = silent_until_ns.checked_sub(now_ns) {
+            return Ok(Some(rest_ns.div_ceil(NS_PER_MS) as u32));
+        }
+        let mut stations: Vec<MacAddress> =
+            state.tables.proxies.keys().into_iter().map(mac).collect();
+        stations.sort_unstable();
+        let (frames, next_ms) = state.supervisor.frames(parameters.mac, &stations);
+        let port = |slot: u8| self.ports.values().find(|port| port.slot == slot);
+        let lans = [slots[0], slots[1]].map(|slot| port(slot).map(|port| port.ifindex));
+        frames.iter().for_each(|octets| state.send(now_ns, octets, lans));
+        Ok(Some(next_ms))
+    }
+
+    /// Returns the time of the programs' clock.
+    fn lre_now_ns(&self) -> Result<u64> {
+        if self.test_clock {
+            return Ok(self.tables.node.get(&0)?.unwrap_or_default().test_now_ns);
+        }
+        let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
+        Ok(now.map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64))
+    }
+}
