@@ -16,7 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::signal::{self, Signal};
 use nix::sys::socket::{setsockopt, sockopt};
+use nix::unistd::Pid;
 use onbeat_netdev::{Bridge, Ethtool, Handle, Namespace, VethEnd};
 use onbeat_node::control::{NodesStatus, WildcardStatus, WildcardTables};
 use onbeat_realtime::interrupt::wait_until;
@@ -300,9 +302,7 @@ fn programs_in_the_kernel_lose_nothing_while_paths_are_cut_and_without_the_daemo
 
     // The programs continue without their daemons.
     for node in protected.names {
-        let pid = nix::unistd::Pid::from_raw(process_of(node));
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
-        wait_for("the daemon ends", || nix::sys::signal::kill(pid, None).is_err());
+        end_daemon(process_of(node));
     }
     let (here, there) = (udp(h1, H1, 0), udp(h2, H2, PORT));
     let mut receiver = Receiver::new(there);
@@ -327,10 +327,16 @@ fn programs_in_the_kernel_lose_nothing_while_paths_are_cut_and_without_the_daemo
 }
 
 /// The process of a node.
-fn process_of(node: &str) -> i32 {
+pub(crate) fn process_of(node: &str) -> Pid {
     let status = run(&["show", node, "--json"]).out;
     let status: serde_json::Value = serde_json::from_str(&status).unwrap();
-    status["pid"].as_i64().unwrap().try_into().unwrap()
+    Pid::from_raw(status["pid"].as_i64().unwrap().try_into().unwrap())
+}
+
+/// Kills a daemon and waits for its end.
+pub(crate) fn end_daemon(daemon: Pid) {
+    signal::kill(daemon, Signal::SIGKILL).unwrap();
+    wait_for("the daemon ends", || signal::kill(daemon, None).is_err());
 }
 
 /// Sends by UDP, to a group and by TCP while each path is cut in turn: each datagram arrives once.
@@ -435,8 +441,8 @@ fn frames_with_r_tags_are_lost_by_no_cut_and_paths_keep_their_own_traffic() {
     assert!(shown.out.contains("WILDCARD"), "{}", shown.out);
     let shown = run(&["show", "prot8", "--nodes"]);
     assert!(shown.out.contains(&status.senders[0].mac), "{}", shown.out);
-    let events = run(&["show", "prot8", "--events"]).out;
-    assert!(events.contains(&format!("node {} appeared", status.senders[0].mac)), "{events}");
+    let appeared = format!("node {} appeared", status.senders[0].mac);
+    wait_for(&appeared, || run(&["show", "prot8", "--events"]).out.contains(&appeared));
     for (handle, name) in [(h1, "prot7"), (h2, "prot8")] {
         let undone = run_in(handle.namespace(), &["protect", "--undo", name]);
         assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);

@@ -22,7 +22,7 @@ use crate::common::process::Process;
 use crate::common::{
     BOUND, CommandOutput, assert_gone, can_run, make_executable, onbeat, program, run_in, wait_for,
 };
-use crate::protect::{LANS, network};
+use crate::protect::{LANS, end_daemon, network, process_of};
 
 /// Runs `ip` in a namespace; returns whether it succeeds.
 fn ip(handle: &Handle, arguments: &str) -> bool {
@@ -201,6 +201,11 @@ fn only_the_node_of_this_namespace_is_removed_without_a_name() {
     // Those of another namespace are free.
     let planned = run_in(network.h2.namespace(), &arguments);
     assert_eq!((planned.code, planned.err.as_str()), (0, ""));
+    // Without its daemon, too, although the other host has interfaces of these names.
+    end_daemon(process_of("prot11"));
+    let elsewhere = run_in(network.h2.namespace(), &["protect", "--undo"]);
+    assert_eq!((elsewhere.code, elsewhere.out.as_str()), (2, ""));
+    assert!(elsewhere.err.contains("in this network namespace"), "{}", elsewhere.err);
     let undone = run_in(network.h1.namespace(), &["protect", "--undo"]);
     assert_eq!((undone.code, undone.err.as_str()), (0, ""));
     assert_eq!(undone.out, "prot11 is removed\n");

@@ -13,6 +13,7 @@ use onbeat_realtime::interrupt;
 use super::{Lifetime, ProtectError};
 use crate::config::{Config, LONGEST, PortConfig};
 use crate::control::{Client, DIRECTORY, NodeTables, Server};
+use crate::run;
 
 /// Longest time until a started node answers.
 const START: Duration = Duration::from_secs(20);
@@ -39,13 +40,17 @@ pub(super) fn refuse_running(name: &str) -> Result<(), ProtectError> {
     }
 }
 
-/// Whether the interfaces of a node are in this network namespace: those of its process, or of its file.
+/// Whether the interfaces of a node are in this network namespace: that of its process, else where interfaces were
+/// changed, else by the names in its file.
 pub(super) fn is_here(name: &str, handle: &Handle) -> bool {
     let control = Path::new(DIRECTORY).join(format!("{name}.sock"));
     let holder = Server::holder(&control).ok().flatten();
     if let Some(pid) = holder.and_then(|holder| holder.pid) {
         let namespace = std::fs::metadata(format!("/proc/{pid}/ns/net"));
         return namespace.is_ok_and(|namespace| namespace.ino() == handle.namespace().inode());
+    }
+    if let Some(is_here) = run::changed_interfaces_of(handle, name) {
+        return is_here;
     }
     let text = [Lifetime::Boot, Lifetime::Permanent].into_iter().find_map(|lifetime| {
         let directory = PrivateDirectory::open(lifetime.directory()).ok()??;

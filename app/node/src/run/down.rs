@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_frer_xdp::PinDirectory;
 use onbeat_host::{Holder, PrivateDirectory, trust};
+use onbeat_netdev::Handle;
 
 use super::assembly::{NodeRemoval, Removal, is_pinned, pin_owner};
 use super::error::{Error, Result};
@@ -29,6 +30,13 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// something cannot be removed.
 pub fn down(node: &str, forget: bool) -> Result<Removal> {
     down_within(node, forget, EXIT_TIMEOUT)
+}
+
+/// Whether a node without a daemon changed interfaces of this network namespace; `None`: it changed none, or its journal
+/// is unusable.
+pub(crate) fn changed_interfaces_of(handle: &Handle, name: &str) -> Option<bool> {
+    let control = Path::new(DIRECTORY).join(format!("{name}.sock"));
+    Journal::open(&control, name).ok()?.is_of(handle)
 }
 
 fn down_within(node: &str, forget: bool, patience: Duration) -> Result<Removal> {

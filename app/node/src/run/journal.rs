@@ -164,6 +164,13 @@ impl Journal {
         self.changes.interfaces()
     }
 
+    /// Whether the changes were made in this network namespace; `None`: there are none.
+    pub(super) fn is_of(&self, handle: &Handle) -> Option<bool> {
+        let mut identities = self.changes.identity.values();
+        let is_here = |identity: &InterfaceIdentity| identity.check_namespace(handle).is_ok();
+        (!self.changes.identity.is_empty()).then(|| identities.any(is_here))
+    }
+
     /// Records that a veth pair will be created.
     pub(super) fn creating(&mut self, handle: &Handle, interface: &str) -> Result<()> {
         self.identify(handle, interface, None)?;

@@ -53,6 +53,7 @@ use crate::notify::Notifier;
 use crate::service::MissingDropIns;
 use assembly::Node;
 pub use assembly::Removal;
+pub(crate) use down::changed_interfaces_of;
 pub use down::down;
 pub use error::{Error, Result};
 pub(crate) use prp::backend as prp_backend;
