@@ -39,6 +39,7 @@ mod powerlink_sdo;
 mod private;
 mod probe;
 mod protect;
+mod protect_generic;
 mod protect_host;
 mod protect_sources;
 mod reload;

@@ -25,11 +25,11 @@ use onbeat_realtime::interrupt::wait_until;
 
 use crate::common::{BOUND, CommandOutput, assert_gone, can_run, machine, run, run_in, wait_for};
 
-const H1: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-const H2: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+pub(crate) const H1: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+pub(crate) const H2: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const SAN: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 3);
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 1, 1);
-const PORT: u16 = 4000;
+pub(crate) const PORT: u16 = 4000;
 pub(crate) const LANS: [&str; 2] = ["lana", "lanb"];
 
 pub(crate) struct Network {

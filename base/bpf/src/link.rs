@@ -26,7 +26,7 @@ pub struct LinkInfo {
     pub id: u32,
     /// The id of its program.
     pub program: u32,
-    /// The interface of an XDP link; 0 after its removal, and for other links.
+    /// The interface of an XDP or tcx link; 0 after its removal, and for other links.
     pub ifindex: u32,
 }
 
@@ -175,11 +175,13 @@ impl Link {
         checked(unsafe {
             sys::bpf_link_get_info_by_fd(self.fd.as_raw_fd(), &raw mut info, &raw mut length)
         })?;
-        let ifindex = if info.type_ == sys::BPF_LINK_TYPE_XDP {
+        let of_type = &info.__bindgen_anon_1;
+        let ifindex = match info.type_ {
             // SAFETY: the type determines the active member of the union.
-            unsafe { info.__bindgen_anon_1.xdp.ifindex }
-        } else {
-            0
+            sys::BPF_LINK_TYPE_XDP => unsafe { of_type.xdp.ifindex },
+            // SAFETY: as above.
+            sys::BPF_LINK_TYPE_TCX => unsafe { of_type.tcx.ifindex },
+            _ => 0,
         };
         Ok(LinkInfo { id: info.id, program: info.prog_id, ifindex })
     }

@@ -7,7 +7,8 @@
  *		Otherwise the stack would answer ARP requests for the host by the address of the
  *		interface, and receivers of broadcasts would receive each one up to three times.
  * prp_share	A LAN, with XDP: multicast frames without a trailer are those of nodes without
- *		redundancy, for the host and for the interface's own stack.
+ *		redundancy, for the host and for the interface's own stack. In generic mode, frames
+ *		that lre_ingress accepted are the host's, without their trailer.
  * prp_copies	The port towards the host, with XDP in generic mode: sends the copies of a frame.
  *
  * Unicast frames are left alone: those to other addresses end in the stack by themselves.
@@ -42,14 +43,27 @@ static __always_inline bool is_shared(const struct ethhdr *eth)
 }
 
 /* Whether a frame has a trailer. */
+static __always_inline bool read_trailer(struct __sk_buff *skb, const struct ethhdr *eth,
+					 struct trailer *trailer)
+{
+	if (skb->len < ETH_HLEN + sizeof(*trailer) ||
+	    bpf_skb_load_bytes(skb, skb->len - sizeof(*trailer), trailer, sizeof(*trailer)))
+		return false;
+	return is_trailer(trailer, skb->len - lsdu_offset(eth->h_proto));
+}
+
 static __always_inline bool has_trailer(struct __sk_buff *skb, const struct ethhdr *eth)
 {
 	struct trailer trailer;
 
-	if (skb->len < ETH_HLEN + sizeof(trailer) ||
-	    bpf_skb_load_bytes(skb, skb->len - sizeof(trailer), &trailer, sizeof(trailer)))
-		return false;
-	return is_trailer(&trailer, skb->len - lsdu_offset(eth->h_proto));
+	return read_trailer(skb, eth, &trailer);
+}
+
+static __always_inline bool is_accepted(const struct __sk_buff *skb)
+{
+	__u32 *mark = (void *)(long)skb->data_meta;
+
+	return (void *)(mark + 1) <= (void *)(long)skb->data && *mark == ACCEPTED;
 }
 
 SEC("tcx/ingress")
@@ -67,6 +81,11 @@ int prp_share(struct __sk_buff *skb)
 {
 	struct ethhdr eth;
 
+	if (is_accepted(skb)) {
+		if (bpf_skb_change_tail(skb, skb->len - sizeof(struct trailer), 0))
+			return TC_ACT_SHOT;
+		return bpf_redirect(host_ifindex, 0);
+	}
 	if (!bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) && is_shared(&eth) &&
 	    !has_trailer(skb, &eth))
 		bpf_clone_redirect(skb, host_ifindex, 0);
@@ -77,18 +96,19 @@ int prp_share(struct __sk_buff *skb)
 SEC("tcx/ingress")
 int prp_copies(struct __sk_buff *skb)
 {
-	__u32 at = skb->len - sizeof(struct trailer) + offsetof(struct trailer, lan_and_size);
+	__u32 length = skb->len, at = length - sizeof(struct trailer);
+	struct trailer trailer;
 	struct ethhdr eth;
-	__u8 octet;
 
-	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) || !has_trailer(skb, &eth))
+	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) || !read_trailer(skb, &eth, &trailer))
 		return TC_ACT_UNSPEC;
-	bpf_clone_redirect(skb, lan_a_ifindex, 0);
-	if (bpf_skb_load_bytes(skb, at, &octet, sizeof(octet)))
+	/* Correct the end of the buffer: Linux as a PRP node looks for the trailer there. */
+	if (bpf_skb_change_tail(skb, at, 0) || bpf_skb_change_tail(skb, length, 0) ||
+	    bpf_skb_store_bytes(skb, at, &trailer, sizeof(trailer), 0))
 		return TC_ACT_SHOT;
-	/* LAN id B differs from A by this bit. */
-	octet |= LAN_B >> 8;
-	if (bpf_skb_store_bytes(skb, at, &octet, sizeof(octet), 0))
+	bpf_clone_redirect(skb, lan_a_ifindex, 0);
+	trailer.lan_and_size |= bpf_htons(LAN_B);
+	if (bpf_skb_store_bytes(skb, at, &trailer, sizeof(trailer), 0))
 		return TC_ACT_SHOT;
 	return bpf_redirect(lan_b_ifindex, 0);
 }

@@ -24,10 +24,11 @@ const volatile __u8 lre_role;
 /* The number of the port towards the host. */
 const volatile __u8 lre_host_port;
 /*
- * In generic mode the copies of a frame share one buffer, so that they cannot differ: the frame is
- * passed with its trailer, and lans.bpf.c sends the copies.
+ * In generic mode, frames are passed with their trailer, and lans.bpf.c sends them. The copies of a
+ * frame share one buffer, so that they cannot differ. And the kernel sets the end of a buffer that
+ * a program has shortened or extended 14 octets too far: what TCP appends there is corrupt.
  */
-const volatile bool lre_passes_copies;
+const volatile bool lre_passes_frames;
 
 /* What a frame has of the protocol. */
 struct redundancy {
@@ -274,7 +275,7 @@ static __always_inline int lre_from_host(struct xdp_md *ctx, const struct header
 	trailer->lan_and_size = bpf_htons(LAN_IDS << 13 | size);
 	trailer->suffix = bpf_htons(ETHERTYPE_PRP);
 	lre_count(counters, numbered);
-	return lre_passes_copies ? XDP_PASS : bpf_redirect_map(&lre_lans, 0, BPF_F_BROADCAST);
+	return lre_passes_frames ? XDP_PASS : bpf_redirect_map(&lre_lans, 0, BPF_F_BROADCAST);
 }
 
 /* Whether a frame was sent by this node: onbeat_frer::prp::Lre::is_own. */
@@ -394,6 +395,20 @@ static __noinline int submit(struct xdp_md *ctx, __u32 lan, __u64 now)
 	return bpf_map_push_elem(&lre_supervision, &frame, BPF_ANY);
 }
 
+/* Pass an accepted frame to prp_share, which removes the trailer. */
+static __always_inline int pass_accepted(struct xdp_md *ctx)
+{
+	__u32 *mark;
+
+	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*mark)))
+		return no_room(port);
+	mark = (void *)(long)ctx->data_meta;
+	if ((void *)(mark + 1) > (void *)(long)ctx->data)
+		return no_room(port);
+	*mark = ACCEPTED;
+	return XDP_PASS;
+}
+
 static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers *h,
 					struct frer_lre *e, struct frer_lre_counters *counters,
 					__u32 lan)
@@ -439,6 +454,8 @@ static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers
 		return XDP_DROP;
 	}
 	lre_count(counters, accepted);
+	if (lre_passes_frames)
+		return pass_accepted(ctx);
 	if (bpf_xdp_adjust_tail(ctx, -(int)sizeof(struct trailer)))
 		return no_room(port);
 	return bpf_redirect_map(&egress_ports, lre_host_port, XDP_DROP);

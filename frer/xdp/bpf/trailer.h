@@ -21,6 +21,9 @@
 #define LAN_B	 0x1000	    /* the lowest bit of the LAN id */
 #define MAX_LSDU 0x0fff
 
+/* Metadata of a frame that lre_ingress accepted for the host, and passed with its trailer. */
+#define ACCEPTED 0x5052500a
+
 struct trailer {
 	__be16 sequence;
 	__be16 lan_and_size;

@@ -7,6 +7,7 @@ use libbpf_rs::ProgramMut;
 use onbeat_bpf::{Link, Object, bpf_object};
 
 use crate::error::{Context, Result};
+use crate::pin::PinDirectory;
 
 onbeat_bpf::bpf_skeleton!(lans_skeleton, "lans.skel.rs");
 
@@ -72,25 +73,65 @@ pub(crate) struct LanSpec {
     pub(crate) sends_copies: bool,
 }
 
-/// Programs for frames that XDP programs passed to network stacks.
+/// Programs for frames that XDP programs passed to network stacks, by the names of their pins: the LANs, and the port
+/// towards the host.
+const PINNED: [(&str, &str); 3] =
+    [("share_a", "prp_share"), ("share_b", "prp_share"), ("copies", "prp_copies")];
+
+/// Returns whether a node pins a link of this name at the tc ingress of an interface.
+pub(crate) fn is_tc_link(name: &str) -> bool {
+    PINNED.iter().any(|(pin, _)| *pin == name)
+}
+
+/// Programs for frames that XDP programs passed to network stacks. Pinned ones outlive this process.
 #[derive(Debug)]
 pub(crate) struct LanPrograms {
     spec: LanSpec,
     _object: Object,
+    /// Keep the programs attached if no pin does.
     _links: Vec<Link>,
 }
 
 impl LanPrograms {
-    /// Loads and attaches the programs.
-    pub(crate) fn open(spec: LanSpec) -> Result<Self> {
+    /// Loads and attaches the programs, or replaces those of an earlier process.
+    pub(crate) fn open(spec: LanSpec, directory: Option<&PinDirectory>) -> Result<Self> {
         let object = load(spec.host, spec.lans.map(Option::unwrap_or_default))?;
-        let lans = spec.lans.into_iter().flatten();
-        let mut links: Vec<_> =
-            lans.map(|lan| attach(&object, "prp_share", lan)).collect::<Result<_>>()?;
-        if spec.sends_copies {
-            links.push(attach(&object, "prp_copies", spec.host)?);
+        let [a, b] = spec.lans;
+        let interfaces = [a, b, spec.sends_copies.then_some(spec.host)];
+        let mut links = Vec::new();
+        for ((pin, program), interface) in PINNED.into_iter().zip(interfaces) {
+            let pinned = match directory {
+                Some(directory) => directory.open_tc_link(pin)?,
+                None => None,
+            };
+            match (pinned, interface) {
+                (Some(link), Some(interface))
+                    if link.info().is_ok_and(|info| info.ifindex == interface) =>
+                {
+                    let replaced = link.update(object.program(program).as_fd());
+                    replaced.context(|| format!("replace the program of pin {pin}"))?;
+                }
+                (pinned, interface) => {
+                    if let (Some(_), Some(directory)) = (pinned, directory) {
+                        directory.detach_tc_link(pin)?;
+                    }
+                    let Some(interface) = interface else { continue };
+                    let mut link = attach(&object, program, interface)?;
+                    if let Some(directory) = directory {
+                        let pinned = link.pin(&directory.tc_link(pin));
+                        pinned.context(|| format!("pin the link {pin}"))?;
+                    }
+                    links.push(link);
+                }
+            }
         }
         Ok(Self { spec, _object: object, _links: links })
+    }
+
+    /// Detaches the programs, also those of an earlier process.
+    pub(crate) fn remove(directory: Option<&PinDirectory>) -> Result<()> {
+        let Some(directory) = directory else { return Ok(()) };
+        PINNED.iter().try_for_each(|(pin, _)| directory.detach_tc_link(pin))
     }
 
     /// Returns the interfaces.

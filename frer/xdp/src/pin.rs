@@ -22,6 +22,7 @@ use onbeat_frer::spec::MAX_PORTS;
 use onbeat_host::{make_directory, open_directory};
 
 use crate::error::{Context, Error, Result};
+use crate::lans::is_tc_link;
 use crate::link::pinned_object;
 use crate::output::is_hook;
 use crate::programs::is_table;
@@ -29,8 +30,8 @@ use crate::programs::is_table;
 /// The conventional mount point of a BPF file system.
 pub const BPF_MOUNT: &str = "/sys/fs/bpf";
 
-/// Subdirectory of pinned links: one for each port, named `SLOT-PORT`, and those of programs that count output,
-/// named after their tracepoints.
+/// Subdirectory of pinned links: one for each port, named `SLOT-PORT`, those of programs that count output,
+/// named after their tracepoints, and those of programs at the tc ingress.
 const LINKS: &str = "links";
 
 /// Subdirectory of pinned tables, by their names.
@@ -232,6 +233,27 @@ impl PinDirectory {
         format!("/proc/self/fd/{}/{part}", self.fd.as_raw_fd()).into()
     }
 
+    /// Returns a path like [`PinDirectory::link`], for a program at the tc ingress.
+    pub(crate) fn tc_link(&self, name: &str) -> PathBuf {
+        self.hook(name)
+    }
+
+    /// Opens the link of a program at the tc ingress; `None`: none is pinned.
+    pub(crate) fn open_tc_link(&self, name: &str) -> Result<Option<Link>> {
+        Link::open(&self.tc_link(name)).context(|| format!("open link {}", self.shown(name)))
+    }
+
+    /// Detaches a program from the tc ingress of its interface and removes the link's pin, if there is one.
+    pub(crate) fn detach_tc_link(&self, name: &str) -> Result<()> {
+        if let Some(link) = self.open_tc_link(name)? {
+            // A link of a removed interface is detached already.
+            if link.info().is_ok_and(|info| info.ifindex != 0) {
+                link.detach().context(|| format!("detach link {}", self.shown(name)))?;
+            }
+        }
+        self.unlink(LINKS, name)
+    }
+
     /// Returns slots and names of ports whose links are pinned.
     pub(crate) fn links(&self) -> Result<Vec<(u8, String)>> {
         Ok(self.content()?.links)
@@ -275,6 +297,9 @@ impl PinDirectory {
         for (slot, port) in &content.links {
             self.detach_link(*slot, port)?;
         }
+        for link in &content.tc_links {
+            self.detach_tc_link(link)?;
+        }
         for hook in &content.hooks {
             self.unlink(LINKS, hook)?;
         }
@@ -312,7 +337,11 @@ impl PinDirectory {
 
     /// Returns the pin of a link by the configured path, for messages.
     fn shown_link(&self, slot: u8, port: &str) -> String {
-        self.path.join(LINKS).join(format!("{slot}-{port}")).display().to_string()
+        self.shown(&format!("{slot}-{port}"))
+    }
+
+    fn shown(&self, link: &str) -> String {
+        self.path.join(LINKS).join(link).display().to_string()
     }
 
     fn content(&self) -> Result<Content> {
@@ -348,6 +377,9 @@ impl PinDirectory {
             match link_name(&name) {
                 Some(link) if part == LINKS && is("link_type:\txdp") => content.links.push(link),
                 None if part == LINKS && is_hook(&name) && traces() => content.hooks.push(name),
+                None if part == LINKS && is_tc_link(&name) && is("link_type:\ttcx") => {
+                    content.tc_links.push(name);
+                }
                 _ if part == TABLES && is_table(&name) && is("map_type:") => {
                     content.tables.push(name);
                 }
@@ -391,6 +423,8 @@ struct Content {
     parts: Vec<&'static str>,
     links: Vec<(u8, String)>,
     hooks: Vec<String>,
+    /// At the tc ingress.
+    tc_links: Vec<String>,
     tables: Vec<String>,
     /// Control socket of the owning node.
     owner: Option<PathBuf>,
@@ -403,7 +437,8 @@ impl Content {
     /// subdirectories.
     fn is_of_node(&self) -> bool {
         let empty = self.parts.len() == 2 && self.foreign.is_empty();
-        let pinned = !self.links.is_empty() || !self.hooks.is_empty() || !self.tables.is_empty();
+        let named = [&self.hooks, &self.tc_links, &self.tables];
+        let pinned = !self.links.is_empty() || named.iter().any(|names| !names.is_empty());
         empty || self.owner.is_some() || pinned
     }
 }

@@ -276,8 +276,8 @@ pub(crate) struct RedundancyRole {
     pub(crate) role: u32,
     /// Slot of the host port.
     pub(crate) host: u8,
-    /// Copies on the LANs are sent by a program behind this one.
-    pub(crate) passes_copies: bool,
+    /// Frames are sent by a program behind this one.
+    pub(crate) passes_frames: bool,
 }
 
 /// The programs of one port.
@@ -311,7 +311,7 @@ impl Instance {
                 (offset_of!(rodata, tick_ns), &tick_ns().to_ne_bytes()),
                 (offset_of!(rodata, lre_role), &[role.role as u8]),
                 (offset_of!(rodata, lre_host_port), &[role.host]),
-                (offset_of!(rodata, lre_passes_copies), &[role.passes_copies.into()]),
+                (offset_of!(rodata, lre_passes_frames), &[role.passes_frames.into()]),
             ]);
             if !spec.test_clock {
                 [EGRESS_TEST, LAN_B[1]].iter().for_each(|name| object.skip(name));

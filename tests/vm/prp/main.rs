@@ -179,6 +179,11 @@ fn a_station_without_redundancy_is_reached_by_programs() {
     reach_station(Plane::Native);
 }
 
+#[test]
+fn a_station_without_redundancy_is_reached_by_programs_in_generic_mode() {
+    reach_station(Plane::Generic);
+}
+
 fn reach_station(plane: Plane) {
     let Some(network) = network(Addresses::One, plane) else { return };
     for (from, to) in [
@@ -211,6 +216,11 @@ fn full_frames_and_streams_pass_unchanged() {
 #[test]
 fn full_frames_and_streams_pass_programs_unchanged() {
     send_full_frames(Plane::Native, &DIRECTIONS[1..]);
+}
+
+#[test]
+fn full_frames_and_streams_pass_programs_unchanged_in_generic_mode() {
+    send_full_frames(Plane::Generic, &DIRECTIONS[1..]);
 }
 
 fn send_full_frames(plane: Plane, directions: &[(Host, Host)]) {

@@ -203,6 +203,11 @@ impl Network {
                     let ethtool = Ethtool::in_namespace(&lans).expect("ethtool");
                     ethtool.set_features(&port, &[("gro", true)]).expect("GRO starts polling");
                 }
+                if plane != Plane::Packet && host == Host::San {
+                    let ethtool = Ethtool::in_namespace(namespace).expect("ethtool");
+                    let done = ethtool.set_features(&interface, &[("tx", false)]);
+                    done.expect("programs forward checksums as they are");
+                }
                 ip(namespace, &format!("link set {interface} up"));
             }
             if matches!(host, Host::Linux | Host::Control) {

@@ -181,7 +181,8 @@ impl Node {
     /// former address.
     pub(super) fn set_lre(&mut self, ports: &[PortConfig], prp: Option<&LinkConfig>) -> Result<()> {
         let lre = prp.map(|prp| self.parameters(ports, prp, self.lre.as_ref()));
-        if lre != self.lre {
+        // An earlier process may have left an entity.
+        if lre.is_none() || lre != self.lre {
             prp.map_or(Ok(()), |prp| self.refuse_generic_veth(ports, prp))?;
             self.plane.set_lre(&names(ports), lre.as_ref())?;
             self.lre = lre;

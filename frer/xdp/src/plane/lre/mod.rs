@@ -7,8 +7,7 @@
 //!   loader:    NodesTable (onbeat_frer::prp::Nodes) ──► aliases, entries to remove ──► tables
 //! ```
 //!
-//! The tables outlive the daemon: numbered frames are forwarded without it in native mode. Supervision frames are not sent
-//! meanwhile, and the programs of lans.rs have ended.
+//! Tables and programs outlive the daemon: frames are forwarded without it. Supervision frames are not sent meanwhile.
 
 mod state;
 mod tables;
@@ -27,7 +26,7 @@ use super::Plane;
 use super::groups::egress_port;
 use crate::abi::constants as c;
 use crate::error::{Error, Result};
-use crate::lans::LanSpec;
+use crate::lans::{LanPrograms, LanSpec};
 use crate::programs::RedundancyRole;
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -50,8 +49,7 @@ impl RedundancyEntity {
     pub(super) fn role(&self, slot: u8, mode: Mode) -> Option<RedundancyRole> {
         let slots = self.slots?;
         let role = ROLES[slots.iter().position(|of| *of == slot)?];
-        let passes_copies = role == c::LRE_HOST && mode == Mode::Generic;
-        Some(RedundancyRole { role, host: slots[2], passes_copies })
+        Some(RedundancyRole { role, host: slots[2], passes_frames: mode == Mode::Generic })
     }
 
     fn state(&self) -> Option<MutexGuard<'_, State>> {
@@ -127,6 +125,7 @@ impl Plane {
             // The second one refers to a program.
             [0, 1].iter().try_for_each(|lan| state.tables.lans.remove(lan))?;
         }
+        LanPrograms::remove(self.directory.as_deref())?;
         self.lre.state = None;
         self.replace_roles()
     }
@@ -151,8 +150,9 @@ impl Plane {
         }
         let (Some(host), false) = (host, self.test_clock) else { return Ok(()) };
         let lans = [a, b].map(|port| port.map(|port| port.ifindex));
-        let sends_copies = host.redundancy.is_some_and(|role| role.passes_copies);
-        state.attach_to_stacks(LanSpec { host: host.ifindex, lans, sends_copies })
+        let sends_copies = host.redundancy.is_some_and(|role| role.passes_frames);
+        let spec = LanSpec { host: host.ifindex, lans, sends_copies };
+        state.attach_to_stacks(spec, self.directory.as_deref())
     }
 
     /// Returns tables and counters of the link redundancy entity.

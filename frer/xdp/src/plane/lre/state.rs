@@ -21,6 +21,7 @@ use crate::abi::constants as c;
 use crate::abi::*;
 use crate::error::{Context, Error, Result};
 use crate::lans::{LanPrograms, LanSpec};
+use crate::pin::PinDirectory;
 
 /// Tables of the entity, and what only the loader knows.
 #[derive(Debug)]
@@ -152,10 +153,14 @@ impl State {
     }
 
     /// Attaches the programs between the network stacks of interfaces and the entity.
-    pub(super) fn attach_to_stacks(&mut self, spec: LanSpec) -> Result<()> {
+    pub(super) fn attach_to_stacks(
+        &mut self,
+        spec: LanSpec,
+        directory: Option<&PinDirectory>,
+    ) -> Result<()> {
         if self.lan_programs.as_ref().is_none_or(|programs| programs.spec() != spec) {
             // The former programs run until the new ones do.
-            self.lan_programs = Some(LanPrograms::open(spec)?);
+            self.lan_programs = Some(LanPrograms::open(spec, directory)?);
         }
         Ok(())
     }
