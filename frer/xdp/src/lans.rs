@@ -10,17 +10,20 @@ use crate::error::{Context, Result};
 
 onbeat_bpf::bpf_skeleton!(lans_skeleton, "lans.skel.rs");
 
-/// Loads bpf/lans.bpf.c for these interfaces.
-fn load(host: u32, lans: [u32; 2]) -> Result<Object> {
-    use lans_skeleton::types::rodata;
-    Object::load(bpf_object!("lans.bpf.o"), "the programs of LAN interfaces", |object| {
-        object.set_constants(&[
-            (offset_of!(rodata, host_ifindex), &host.to_ne_bytes()),
-            (offset_of!(rodata, lan_a_ifindex), &lans[0].to_ne_bytes()),
-            (offset_of!(rodata, lan_b_ifindex), &lans[1].to_ne_bytes()),
-        ]);
-        Ok(())
-    })
+/// Loads bpf/lans.bpf.c.
+fn load() -> Result<Object> {
+    Object::load(bpf_object!("lans.bpf.o"), "the programs of LAN interfaces", |_| Ok(()))
+}
+
+/// Sets the interfaces of its programs.
+fn set_interfaces(object: &Object, host: u32, lans: [u32; 2]) -> Result<()> {
+    use lans_skeleton::types::bss;
+    let set = object.set_variables(&[
+        (offset_of!(bss, host_ifindex), &host.to_ne_bytes()),
+        (offset_of!(bss, lan_a_ifindex), &lans[0].to_ne_bytes()),
+        (offset_of!(bss, lan_b_ifindex), &lans[1].to_ne_bytes()),
+    ]);
+    set.context(|| "set the interfaces of the LAN programs".to_owned())
 }
 
 fn attach(object: &Object, program: &str, interface: u32) -> Result<Link> {
@@ -29,12 +32,42 @@ fn attach(object: &Object, program: &str, interface: u32) -> Result<Link> {
     })
 }
 
+const PRP_SHIELD: &str = "prp_shield";
+const PRP_SHARE: &str = "prp_share";
+const PRP_COPIES: &str = "prp_copies";
+
+/// A program at the tc ingress of an interface.
+#[derive(Debug)]
+struct AttachedProgram {
+    program: &'static str,
+    interface: u32,
+    _link: Link,
+}
+
+/// Attaches programs to interfaces, and detaches all others. An attached one runs on.
+fn attach_only(
+    object: &Object,
+    attached: &mut Vec<AttachedProgram>,
+    wanted: &[(&'static str, u32)],
+) -> Result<()> {
+    attached.retain(|link| wanted.contains(&(link.program, link.interface)));
+    for &(program, interface) in wanted {
+        let is_this =
+            |link: &AttachedProgram| (link.program, link.interface) == (program, interface);
+        if !attached.iter().any(is_this) {
+            let _link = attach(object, program, interface)?;
+            attached.push(AttachedProgram { program, interface, _link });
+        }
+    }
+    Ok(())
+}
+
 /// Drops multicast frames with a PRP trailer at the tc ingress of interfaces: packet sockets have delivered them to the
 /// host. The program is removed with this process.
 #[derive(Debug)]
 pub struct Shield {
     object: Object,
-    links: Vec<(u32, Link)>,
+    links: Vec<AttachedProgram>,
 }
 
 impl Shield {
@@ -43,7 +76,7 @@ impl Shield {
     /// # Errors
     /// The kernel refuses.
     pub fn open() -> Result<Self> {
-        Ok(Self { object: load(0, [0; 2])?, links: Vec::new() })
+        Ok(Self { object: load()?, links: Vec::new() })
     }
 
     /// Attaches the program to these interfaces, and detaches it from all others.
@@ -51,13 +84,8 @@ impl Shield {
     /// # Errors
     /// The kernel has no tcx (before Linux 6.6), or refuses.
     pub fn set_interfaces(&mut self, interfaces: &[u32]) -> Result<()> {
-        self.links.retain(|(interface, _)| interfaces.contains(interface));
-        for interface in interfaces {
-            if !self.links.iter().any(|(known, _)| known == interface) {
-                self.links.push((*interface, attach(&self.object, "prp_shield", *interface)?));
-            }
-        }
-        Ok(())
+        let wanted: Vec<_> = interfaces.iter().map(|interface| (PRP_SHIELD, *interface)).collect();
+        attach_only(&self.object, &mut self.links, &wanted)
     }
 }
 
@@ -75,27 +103,22 @@ pub(crate) struct LanSpec {
 /// Programs for frames that XDP programs passed to network stacks.
 #[derive(Debug)]
 pub(crate) struct LanPrograms {
-    spec: LanSpec,
-    _object: Object,
-    _links: Vec<Link>,
+    object: Object,
+    links: Vec<AttachedProgram>,
 }
 
 impl LanPrograms {
-    /// Loads and attaches the programs.
-    pub(crate) fn open(spec: LanSpec) -> Result<Self> {
-        let object = load(spec.host, spec.lans.map(Option::unwrap_or_default))?;
-        let lans = spec.lans.into_iter().flatten();
-        let mut links: Vec<_> =
-            lans.map(|lan| attach(&object, "prp_share", lan)).collect::<Result<_>>()?;
-        if spec.sends_copies {
-            links.push(attach(&object, "prp_copies", spec.host)?);
-        }
-        Ok(Self { spec, _object: object, _links: links })
+    /// Loads the programs.
+    pub(crate) fn open() -> Result<Self> {
+        Ok(Self { object: load()?, links: Vec::new() })
     }
 
-    /// Returns the interfaces.
-    pub(crate) fn spec(&self) -> LanSpec {
-        self.spec
+    /// Attaches the programs to these interfaces, and detaches them from all others.
+    pub(crate) fn set(&mut self, spec: LanSpec) -> Result<()> {
+        set_interfaces(&self.object, spec.host, spec.lans.map(Option::unwrap_or_default))?;
+        let lans = spec.lans.into_iter().flatten().map(|lan| (PRP_SHARE, lan));
+        let host = spec.sends_copies.then_some((PRP_COPIES, spec.host));
+        attach_only(&self.object, &mut self.links, &lans.chain(host).collect::<Vec<_>>())
     }
 }
 
@@ -110,7 +133,9 @@ impl UnattachedLanPrograms {
     /// # Errors
     /// The kernel refuses.
     pub fn load(host: u32, lans: [u32; 2]) -> Result<Self> {
-        Ok(Self(load(host, lans)?))
+        let object = load()?;
+        set_interfaces(&object, host, lans)?;
+        Ok(Self(object))
     }
 
     /// Returns the program of this name.

@@ -153,11 +153,11 @@ impl State {
 
     /// Attaches the programs between the network stacks of interfaces and the entity.
     pub(super) fn attach_to_stacks(&mut self, spec: LanSpec) -> Result<()> {
-        if self.lan_programs.as_ref().is_none_or(|programs| programs.spec() != spec) {
-            // The former programs run until the new ones do.
-            self.lan_programs = Some(LanPrograms::open(spec)?);
-        }
-        Ok(())
+        let programs = match &mut self.lan_programs {
+            Some(programs) => programs,
+            None => self.lan_programs.insert(LanPrograms::open()?),
+        };
+        programs.set(spec)
     }
 
     pub(super) fn free_retired(&mut self, grace: &GracePeriods) -> Result<()> {
