@@ -122,7 +122,8 @@ fn check_balance(reading: &Reading) {
             + lan.duplicates
             + lan.untagged
             + lan.supervision
-            + lan.invalid_supervision;
+            + lan.invalid_supervision
+            + lan.unread_supervision;
         assert_eq!(lan.received, ends, "{lan:?}");
         assert!(lan.own_of_other_lan <= lan.own, "{lan:?}");
     }
