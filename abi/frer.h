@@ -25,7 +25,7 @@
  * Incremented with each change of a table's layout or meaning: state of another version is not
  * reused.
  */
-#define FRER_ABI_VERSION 10
+#define FRER_ABI_VERSION 11
 
 #define FRER_MAX_PORTS	64
 #define FRER_MAX_QUEUES 256 /* receive queues of a port with AF_XDP sockets */
@@ -469,7 +469,10 @@ struct frer_lre {
 	__u64 drawn; /* numbers; the next one is its lowest 16 bits */
 	__u64
 	    started[FRER_LRE_PERIODS]; /* period, and below it `drawn` at its start, 32 bits each */
-	__u64 padding[3];
+	/* Supervision frames by LAN, counted by the loader: they outlive it. */
+	__u64 invalid_supervision[2];
+	__u64 foreign_claims[2];
+	__u64 padding[7];
 };
 
 /* What a node sent on one LAN. */
@@ -510,6 +513,7 @@ struct frer_lre_counters {
 	__u64 duplicates;
 	__u64 untagged;
 	__u64 supervision;
+	__u64 unread_supervision; /* of them, without room in the queue */
 	__u64 wrong_lan;
 	__u64 without_entry;
 	__u64 malformed;

@@ -1,7 +1,7 @@
 //! The cases of `vectors/prp.toml`, whose header defines them.
 
 use onbeat_wire::MacAddress;
-use onbeat_wire::prp::supervision::{NodeKind, Repr as Supervision};
+use onbeat_wire::prp::supervision::{DESTINATION, MAX_LEN, NodeKind, Repr as Supervision};
 use onbeat_wire::prp::{Lan, Repr};
 use serde::Deserialize;
 
@@ -187,4 +187,17 @@ fn kind(name: &str) -> NodeKind {
 
 fn mac(text: &str) -> MacAddress {
     text.parse().unwrap_or_else(|error| panic!("{text:?}: {error}"))
+}
+
+/// Returns a supervision frame that `source` sends for `node`, without a trailer.
+///
+/// # Panics
+/// Never: the buffer has room for each content.
+#[must_use]
+pub fn supervision_of(source: MacAddress, node: MacAddress, redbox: Option<MacAddress>) -> Vec<u8> {
+    let kind = NodeKind::DuplicateDiscard;
+    let content = Supervision { path: 0, version: 1, sequence: 0, kind, node, redbox };
+    let mut octets = [0; MAX_LEN];
+    let len = content.emit(&mut octets).expect("the buffer has room");
+    [&DESTINATION.0[..], &source.0, &[0x88, 0xfb], &octets[..len]].concat()
 }

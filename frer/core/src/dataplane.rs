@@ -201,6 +201,14 @@ pub trait DataPlane<E>: fmt::Debug {
     /// A port is not attached; this data plane does not support redundancy entities.
     fn set_lre(&mut self, names: &[String], lre: Option<&prp::Parameters>) -> Result<(), E>;
 
+    /// Checks whether an entity can have a NodesTable of this size.
+    ///
+    /// # Errors
+    /// The present table is smaller, and cannot grow.
+    fn check_max_nodes(&self, _max_nodes: u16) -> Result<(), E> {
+        Ok(())
+    }
+
     /// Returns the tables and counters of the link redundancy entity.
     ///
     /// # Errors

@@ -34,6 +34,15 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// Returns its name, as in configurations.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vlan(_) => "vlan",
+            Self::All => "all",
+        }
+    }
+
     /// Returns whether a frame is in scope.
     #[must_use]
     pub fn contains(self, frame: &Frame<'_>) -> bool {

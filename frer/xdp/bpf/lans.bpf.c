@@ -29,9 +29,10 @@ static __always_inline __u32 lsdu_offset(__be16 protocol)
 	return ETH_HLEN;
 }
 
-const volatile __u32 host_ifindex;  /* of prp_share */
-const volatile __u32 lan_a_ifindex; /* of prp_copies; 0: missing */
-const volatile __u32 lan_b_ifindex;
+/* Changed while the programs run: attached again, both would share each frame. */
+volatile __u32 host_ifindex;  /* of prp_share */
+volatile __u32 lan_a_ifindex; /* of prp_copies; 0: missing */
+volatile __u32 lan_b_ifindex;
 
 /* Whether a frame is multicast, and of no protocol of one link: none of those has a trailer. */
 static __always_inline bool is_shared(const struct ethhdr *eth)

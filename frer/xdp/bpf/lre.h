@@ -439,7 +439,8 @@ static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers
 	if ((r.destination & FIRST_FIVE) == SUPERVISION &&
 	    h->ethertype == bpf_htons(ETHERTYPE_PRP)) {
 		lre_count(counters, supervision);
-		submit(ctx, lan, now);
+		if (submit(ctx, lan, now))
+			lre_count(counters, unread_supervision);
 		return XDP_DROP;
 	}
 	if (!r.has_trailer) {

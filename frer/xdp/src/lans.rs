@@ -11,17 +11,20 @@ use crate::pin::PinDirectory;
 
 onbeat_bpf::bpf_skeleton!(lans_skeleton, "lans.skel.rs");
 
-/// Loads bpf/lans.bpf.c for these interfaces.
-fn load(host: u32, lans: [u32; 2]) -> Result<Object> {
-    use lans_skeleton::types::rodata;
-    Object::load(bpf_object!("lans.bpf.o"), "the programs of LAN interfaces", |object| {
-        object.set_constants(&[
-            (offset_of!(rodata, host_ifindex), &host.to_ne_bytes()),
-            (offset_of!(rodata, lan_a_ifindex), &lans[0].to_ne_bytes()),
-            (offset_of!(rodata, lan_b_ifindex), &lans[1].to_ne_bytes()),
-        ]);
-        Ok(())
-    })
+/// Loads bpf/lans.bpf.c.
+fn load() -> Result<Object> {
+    Object::load(bpf_object!("lans.bpf.o"), "the programs of LAN interfaces", |_| Ok(()))
+}
+
+/// Sets the interfaces of its programs.
+fn set_interfaces(object: &Object, host: u32, lans: [u32; 2]) -> Result<()> {
+    use lans_skeleton::types::bss;
+    let set = object.set_variables(&[
+        (offset_of!(bss, host_ifindex), &host.to_ne_bytes()),
+        (offset_of!(bss, lan_a_ifindex), &lans[0].to_ne_bytes()),
+        (offset_of!(bss, lan_b_ifindex), &lans[1].to_ne_bytes()),
+    ]);
+    set.context(|| "set the interfaces of the LAN programs".to_owned())
 }
 
 fn attach(object: &Object, program: &str, interface: u32) -> Result<Link> {
@@ -44,7 +47,7 @@ impl Shield {
     /// # Errors
     /// The kernel refuses.
     pub fn open() -> Result<Self> {
-        Ok(Self { object: load(0, [0; 2])?, links: Vec::new() })
+        Ok(Self { object: load()?, links: Vec::new() })
     }
 
     /// Attaches the program to these interfaces, and detaches it from all others.
@@ -73,70 +76,72 @@ pub(crate) struct LanSpec {
     pub(crate) sends_copies: bool,
 }
 
-/// Programs for frames that XDP programs passed to network stacks, by the names of their pins: the LANs, and the port
-/// towards the host.
-const PINNED: [(&str, &str); 3] =
+/// The programs at the LANs and at the port towards the host, by the names of their pins.
+const PLACES: [(&str, &str); 3] =
     [("share_a", "prp_share"), ("share_b", "prp_share"), ("copies", "prp_copies")];
 
 /// Returns whether a node pins a link of this name at the tc ingress of an interface.
 pub(crate) fn is_tc_link(name: &str) -> bool {
-    PINNED.iter().any(|(pin, _)| *pin == name)
+    PLACES.iter().any(|(pin, _)| *pin == name)
 }
 
 /// Programs for frames that XDP programs passed to network stacks. Pinned ones outlive this process.
 #[derive(Debug)]
 pub(crate) struct LanPrograms {
-    spec: LanSpec,
-    _object: Object,
-    /// Keep the programs attached if no pin does.
-    _links: Vec<Link>,
+    object: Object,
+    /// Interface and link of each place.
+    links: [Option<(u32, Link)>; 3],
 }
 
 impl LanPrograms {
-    /// Loads and attaches the programs, or replaces those of an earlier process.
-    pub(crate) fn open(spec: LanSpec, directory: Option<&PinDirectory>) -> Result<Self> {
-        let object = load(spec.host, spec.lans.map(Option::unwrap_or_default))?;
+    /// Loads the programs.
+    pub(crate) fn open() -> Result<Self> {
+        Ok(Self { object: load()?, links: [const { None }; 3] })
+    }
+
+    /// Attaches the programs to these interfaces, and detaches them from all others, also those of an earlier process.
+    pub(crate) fn set(&mut self, spec: LanSpec, directory: Option<&PinDirectory>) -> Result<()> {
+        set_interfaces(&self.object, spec.host, spec.lans.map(Option::unwrap_or_default))?;
         let [a, b] = spec.lans;
-        let interfaces = [a, b, spec.sends_copies.then_some(spec.host)];
-        let mut links = Vec::new();
-        for ((pin, program), interface) in PINNED.into_iter().zip(interfaces) {
-            let pinned = match directory {
-                Some(directory) => directory.open_tc_link(pin)?,
-                None => None,
-            };
-            match (pinned, interface) {
-                (Some(link), Some(interface))
-                    if link.info().is_ok_and(|info| info.ifindex == interface) =>
-                {
-                    let replaced = link.update(object.program(program).as_fd());
-                    replaced.context(|| format!("replace the program of pin {pin}"))?;
-                }
-                (pinned, interface) => {
-                    if let (Some(_), Some(directory)) = (pinned, directory) {
-                        directory.detach_tc_link(pin)?;
-                    }
-                    let Some(interface) = interface else { continue };
-                    let mut link = attach(&object, program, interface)?;
-                    if let Some(directory) = directory {
-                        let pinned = link.pin(&directory.tc_link(pin));
-                        pinned.context(|| format!("pin the link {pin}"))?;
-                    }
-                    links.push(link);
-                }
+        let wanted = [a, b, spec.sends_copies.then_some(spec.host)];
+        for (place, interface) in wanted.into_iter().enumerate() {
+            // An attached program runs on: attached again, both would share a frame.
+            if self.links[place].as_ref().map(|(interface, _)| *interface) != interface {
+                self.links[place] = None;
+                self.links[place] = self.place(place, interface, directory)?;
             }
         }
-        Ok(Self { spec, _object: object, _links: links })
+        Ok(())
     }
 
-    /// Detaches the programs, also those of an earlier process.
-    pub(crate) fn remove(directory: Option<&PinDirectory>) -> Result<()> {
-        let Some(directory) = directory else { return Ok(()) };
-        PINNED.iter().try_for_each(|(pin, _)| directory.detach_tc_link(pin))
+    fn place(
+        &self,
+        place: usize,
+        interface: Option<u32>,
+        directory: Option<&PinDirectory>,
+    ) -> Result<Option<(u32, Link)>> {
+        let (pin, program) = PLACES[place];
+        if let Some(directory) = directory {
+            if let (Some(link), Some(interface)) = (directory.open_tc_link(pin)?, interface) {
+                if link.info().is_ok_and(|info| info.ifindex == interface) {
+                    link.update(self.object.program(program).as_fd())
+                        .context(|| format!("replace the program of link {pin}"))?;
+                    return Ok(Some((interface, link)));
+                }
+            }
+            directory.detach_tc_link(pin)?;
+        }
+        let Some(interface) = interface else { return Ok(None) };
+        let mut link = attach(&self.object, program, interface)?;
+        if let Some(directory) = directory {
+            link.pin(&directory.tc_link(pin)).context(|| format!("pin link {pin}"))?;
+        }
+        Ok(Some((interface, link)))
     }
 
-    /// Returns the interfaces.
-    pub(crate) fn spec(&self) -> LanSpec {
-        self.spec
+    /// Detaches the programs of an earlier process.
+    pub(crate) fn remove(directory: &PinDirectory) -> Result<()> {
+        PLACES.iter().try_for_each(|(pin, _)| directory.detach_tc_link(pin))
     }
 }
 
@@ -151,7 +156,9 @@ impl UnattachedLanPrograms {
     /// # Errors
     /// The kernel refuses.
     pub fn load(host: u32, lans: [u32; 2]) -> Result<Self> {
-        Ok(Self(load(host, lans)?))
+        let object = load()?;
+        set_interfaces(&object, host, lans)?;
+        Ok(Self(object))
     }
 
     /// Returns the program of this name.

@@ -160,12 +160,16 @@ fn pair(
         &VethEnd::new(name).mtu(mtu).queues(queues, queues),
         &VethEnd::new(peer_name).mtu(mtu).queues(queues, queues).namespace(peer.namespace()),
     )?;
-    for (handle, name) in [(handle, name), (peer, peer_name)] {
+    let ends = [(handle, name), (peer, peer_name)];
+    for (handle, name) in ends {
         let ethtool = Ethtool::in_namespace(handle.namespace())?;
         // GRO makes a veth poll. XDP would forward a frame whose checksum is still to be computed.
         ethtool.set_features(name, &[("gro", polls), ("tx", false)])?;
         // Frames that IPv6 sends on its own would be counted.
         handle.set_ipv6(name, false)?;
+    }
+    // An interface that is set up before its peer polls accepts no redirects.
+    for (handle, name) in ends {
         handle.set_up(name)?;
     }
     let end = |handle: &Handle, name: &str| {

@@ -107,17 +107,7 @@ impl ProtectedChain {
     pub(super) fn with_prp(stations: &Stations, chain: Chain) -> Result<Self> {
         let [a_ports, b_ports] = chain.ports(2);
         let set = |mac: MacAddress| {
-            let lan = |path| LanPort { port: path_port(path), mac };
-            let parameters = Parameters {
-                a: lan(0),
-                b: lan(1),
-                host: HOST,
-                mac,
-                is_segment: false,
-                entry_forget_ms: ENTRY_FORGET_MS,
-                node_forget_ms: NODE_FORGET_MS,
-                max_nodes: MAX_NODES,
-            };
+            let parameters = entity(mac, [mac; 2]);
             move |plane: &mut Plane, names: &[String]| plane.set_lre(names, Some(&parameters))
         };
         let a = node("A", &stations.a, &a_ports, 1, set(frames::SOURCE))?;
@@ -251,6 +241,33 @@ fn failed(operation: String) -> impl FnOnce(onbeat_frer_xdp::Error) -> Error {
     |error| Error::io(operation, io::Error::other(error))
 }
 
+/// The link redundancy entity of a node whose host and interfaces of the paths have these addresses.
+pub(super) fn entity(mac: MacAddress, paths: [MacAddress; 2]) -> Parameters {
+    let lan = |path| LanPort { port: path_port(path), mac: paths[path] };
+    Parameters {
+        a: lan(0),
+        b: lan(1),
+        host: HOST,
+        mac,
+        is_segment: false,
+        entry_forget_ms: ENTRY_FORGET_MS,
+        node_forget_ms: NODE_FORGET_MS,
+        max_nodes: MAX_NODES,
+    }
+}
+
+/// Options of a data plane with room for this number of streams.
+pub(super) fn plane_options(max_streams: u32) -> Options {
+    Options {
+        directory: None,
+        max_streams,
+        max_nodes: MAX_NODES,
+        test_clock: false,
+        // The programs that count output run for all frames of the machine, those of the limit as well.
+        count_output: false,
+    }
+}
+
 /// Starts a data plane with these ports, numbered in order, and configures it.
 fn node(
     name: &str,
@@ -260,15 +277,7 @@ fn node(
     configure: impl FnOnce(&mut Plane, &[String]) -> onbeat_frer_xdp::Result<()> + Send,
 ) -> Result<Plane> {
     let start = || {
-        // The programs that count output run for all frames of the machine, those of the limit as well.
-        let options = Options {
-            directory: None,
-            max_streams: streams,
-            max_nodes: MAX_NODES,
-            test_clock: false,
-            count_output: false,
-        };
-        let mut plane = Plane::open(&options)?;
+        let mut plane = Plane::open(&plane_options(streams))?;
         for interface in ports {
             plane.attach(&interface.port(), false)?;
         }

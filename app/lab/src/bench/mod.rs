@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `chain` builds the interfaces, `redirect` and `protected` attach data planes to them, `talker` and
-//! `programs` send, `throughput` and `delay` measure, `frer` combines them.
+//! `programs` send, `throughput` and `delay` measure, `frer` combines them. `tcp` has hosts at both ends.
 
 use onbeat_realtime::interrupt;
 
@@ -29,6 +29,7 @@ mod programs;
 mod redirect;
 pub mod single_hop;
 mod talker;
+mod tcp;
 #[cfg(test)]
 mod tests;
 mod throughput;
@@ -195,6 +196,10 @@ pub fn run_frer(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     let in_user_space = in_user_space
         .map(|&backend| user::measure(options, cpus, backend, progress))
         .collect::<Result<Vec<_>>>()?;
+    let with_tcp = options.backends.iter().filter(|backend| **backend != Backend::Xsk);
+    let tcp = with_tcp
+        .map(|&backend| tcp::measure(options, cpus, backend, progress))
+        .collect::<Result<Vec<_>>>()?;
     progress.clear();
     let mut outcome = run.finish();
     outcome.conditions.driver = Some("veth".into());
@@ -207,5 +212,6 @@ pub fn run_frer(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     }
     parallel.iter().for_each(|found| frer::figures::parallel(&mut outcome, found));
     in_user_space.iter().for_each(|found| user::figures::fill(&mut outcome, options, &cpus, found));
+    tcp.iter().for_each(|found| tcp::figures::fill(&mut outcome, options, &cpus, found));
     Ok(outcome)
 }

@@ -72,7 +72,7 @@ fn a_short_run_yields_a_complete_outcome() {
     };
     let outcome = run_frer(&options, &mut silent()).unwrap();
     assert!(outcome.ok(), "{:#?}", outcome.checks);
-    assert_eq!(outcome.checks.len(), 9);
+    assert_eq!(outcome.checks.len(), 12);
     for check in &outcome.checks[..6] {
         assert!(check.value.as_f64() > 0.0, "the count is 0: {check:?}");
     }
@@ -117,7 +117,7 @@ fn user_space_is_compared_with_bare_forwarders() {
     };
     let outcome = run_frer(&options, &mut silent()).unwrap();
     assert!(outcome.ok(), "{:#?}", outcome.checks);
-    assert_eq!(outcome.checks.len(), 8);
+    assert_eq!(outcome.checks.len(), 11);
     for check in &outcome.checks {
         assert!(check.value.as_f64() > 0.0, "the count is 0: {check:?}");
     }

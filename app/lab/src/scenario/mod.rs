@@ -292,7 +292,7 @@ const SCENARIOS: &[Scenario] = &[
         summary: "run random networks of PRP nodes and faults; check every frame from captures outside the nodes",
         example: "--minutes 10 --seed 7",
         about: "Random networks of hosts with a redundant interface, RedBoxes, stations without redundancy and two LANs of \
-                bridges run under random faults. Every frame is checked by captures outside of the nodes; the seed \
+                bridges run under random faults. Without --backend, each node has XDP or packet sockets, by the seed. Every frame is checked by captures outside of the nodes; the seed \
                 reproduces the run.",
         shows: &["checked", "faults", "networks"],
         defaults: &[],

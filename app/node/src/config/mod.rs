@@ -258,7 +258,7 @@ impl Config {
         if let (Some(wildcard), true) = (self.wildcards.first(), backend != Backend::Packet) {
             return unsupported(format!(
                 "type = {:?} of stream {:?}",
-                wildcard.type_name(),
+                wildcard.scope.name(),
                 wildcard.name
             ));
         }

@@ -21,21 +21,6 @@ pub struct WildcardConfig {
     pub link: LinkConfig,
 }
 
-impl WildcardConfig {
-    /// Returns the `type` of its identification.
-    #[must_use]
-    pub fn type_name(&self) -> &'static str {
-        type_name(self.scope)
-    }
-}
-
-fn type_name(scope: Scope) -> &'static str {
-    match scope {
-        Scope::All => "all",
-        Scope::Vlan(_) => "vlan",
-    }
-}
-
 /// The table of a wildcard, without faults of its own.
 #[derive(Debug)]
 pub(super) struct WildcardTable {
@@ -97,7 +82,7 @@ pub(super) fn read(
     let StreamKeys { name, place, is_repeated, generate, recover, .. } = keys;
     let mut wildcards = keys.wildcards.into_iter();
     let WildcardMember { port: host, scope, individual, value: member } = wildcards.next()?;
-    let name_of_type = type_name(scope);
+    let name_of_type = scope.name();
     if is_repeated {
         table.fault(
             format!("type = {name_of_type:?} with count: these are the same frames each time"),
@@ -190,7 +175,7 @@ pub(super) fn check<'a>(
     let mut wildcards = Vec::new();
     for table in tables {
         let WildcardTable { name, scope, host, paths, .. } = table;
-        let type_name = type_name(*scope);
+        let type_name = scope.name();
         if !names.insert(name) {
             let message = format!("another stream is named {name:?}");
             table.fault(faults, message, "give each stream its own name");

@@ -110,9 +110,9 @@ impl WildcardStatus {
         host: String,
         reading: &WildcardReading,
     ) -> Self {
-        let (identification, vlan) = match scope {
-            Scope::All => ("all", None),
-            Scope::Vlan(vlan) => ("vlan", Some(vlan)),
+        let vlan = match scope {
+            Scope::All => None,
+            Scope::Vlan(vlan) => Some(vlan),
         };
         let WildcardReading { name, silence_ms, link } = reading;
         let age = |at_ns: u64| now_ns.saturating_sub(at_ns);
@@ -139,7 +139,7 @@ impl WildcardStatus {
             .map(|proxy| ProxyStatus { mac: proxy.mac.to_string(), age_ns: age(proxy.last_ns) });
         Self {
             name: name.clone(),
-            identification: identification.to_owned(),
+            identification: scope.name().to_owned(),
             vlan,
             mac: link.mac.to_string(),
             next_sequence: link.next,

@@ -417,7 +417,7 @@ mod tests {
             let text = protection.text(Backend::Packet, [Some(1506), None]);
             let config = Config::parse(&text, "red0.toml").unwrap();
             let [wildcard] = &config.wildcards[..] else { panic!("{text}") };
-            assert_eq!((wildcard.type_name(), config.prp.is_none()), ("all", true));
+            assert_eq!((wildcard.scope.name(), config.prp.is_none()), ("all", true));
             let interface = |port| config.port(port).interface.as_str();
             let link = &wildcard.link;
             assert_eq!(

@@ -276,6 +276,9 @@ impl Node {
         if old.control != now.control {
             return needs_restart("control", &old.control.display(), &now.control.display());
         }
+        if let Some(prp) = &new.prp {
+            self.plane.check_max_nodes(prp.max_nodes)?;
+        }
         let changed = self.change_to(new);
         if changed.is_err() {
             // Undo preparations and attachments for the new file.
@@ -302,6 +305,8 @@ impl Node {
             self.attach(&layout, index, false, true)?;
         }
         self.report_frame_loss(&layout, EgressPorts::All)?;
+        // Nothing is applied of a file that is refused.
+        new.prp.as_ref().map_or(Ok(()), |prp| self.refuse_generic_veth(&new.ports, prp))?;
         let counted = self.read_changing_shares(&new)?;
         let counted_by_wildcards = self.wildcard_shares()?;
         self.apply(&new.ports, &new.streams)?;

@@ -192,7 +192,7 @@ impl Node {
 
     /// Refuses a LAN over a veth in generic mode, unless its port requests that mode: the kernel's generic XDP skips frames
     /// that a program of the same machine redirected, as the other end's copies are in generic mode.
-    fn refuse_generic_veth(&self, ports: &[PortConfig], prp: &LinkConfig) -> Result<()> {
+    pub(super) fn refuse_generic_veth(&self, ports: &[PortConfig], prp: &LinkConfig) -> Result<()> {
         let attached = self.plane.ports();
         for port in [prp.a, prp.b].map(|port| &ports[usize::from(port.0)]) {
             let is_generic = |attached: &AttachedPort| {

@@ -8,7 +8,8 @@ use super::{NodeReading, ProxyReading};
 
 /// Frames received from a LAN: all of them, then the reasons of their end.
 ///
-/// `received` = `passed` + `own` + `accepted` + `duplicates` + `untagged` + `supervision` + `invalid_supervision`.
+/// `received` = `passed` + `own` + `accepted` + `duplicates` + `untagged` + `supervision` + `invalid_supervision` +
+/// `unread_supervision`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LanCounters {
@@ -30,6 +31,9 @@ pub struct LanCounters {
     pub supervision: u64,
     /// Supervision frames of another version, or incomplete.
     pub invalid_supervision: u64,
+    /// Supervision frames that the daemon did not read: more than 256 arrived between two readings, or it did not run.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub unread_supervision: u64,
     /// Supervision frames that claim the address of this node or of a station behind it.
     pub foreign_claims: u64,
     /// Frames with the LAN id of the other LAN (CntErrWrongLan), processed like others.

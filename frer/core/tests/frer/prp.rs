@@ -9,7 +9,8 @@ mod worlds;
 
 use onbeat_frer::prp::{Copies, Lan, LanPort, Lre, Outcome, Parameters, Reading};
 use onbeat_frer::spec::PortId;
-use onbeat_wire::prp::{Tail, supervision};
+use onbeat_testing::prp::supervision_of;
+use onbeat_wire::prp::Tail;
 use onbeat_wire::{Frame, MacAddress};
 
 const A: PortId = PortId(0);
@@ -112,15 +113,6 @@ fn supervise(lre: &mut Lre, now_ns: u64) -> Vec<[Vec<u8>; 2]> {
     frames.iter().map(|frame| both(lre.send(now_ns, frame).unwrap())).collect()
 }
 
-/// A supervision frame for `node`.
-fn supervision_of(source: MacAddress, node: MacAddress, redbox: Option<MacAddress>) -> Vec<u8> {
-    let kind = supervision::NodeKind::DuplicateDiscard;
-    let content = supervision::Repr { path: 0, version: 1, sequence: 0, kind, node, redbox };
-    let mut octets = [0; supervision::MAX_LEN];
-    let len = content.emit(&mut octets).unwrap();
-    [&supervision::DESTINATION.0[..], &source.0, &[0x88, 0xfb], &octets[..len]].concat()
-}
-
 /// Every frame has exactly one reason of its end.
 fn check_balance(reading: &Reading) {
     for lan in &reading.lans {
@@ -130,7 +122,8 @@ fn check_balance(reading: &Reading) {
             + lan.duplicates
             + lan.untagged
             + lan.supervision
-            + lan.invalid_supervision;
+            + lan.invalid_supervision
+            + lan.unread_supervision;
         assert_eq!(lan.received, ends, "{lan:?}");
         assert!(lan.own_of_other_lan <= lan.own, "{lan:?}");
     }

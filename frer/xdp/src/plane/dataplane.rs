@@ -55,6 +55,10 @@ impl<E: From<Error>> DataPlane<E> for Plane {
         Ok(Plane::set_lre(self, names, lre)?)
     }
 
+    fn check_max_nodes(&self, max_nodes: u16) -> Result<(), E> {
+        Ok(Plane::check_max_nodes(self, max_nodes)?)
+    }
+
     fn read_lre(&self) -> Result<Option<Reading>, E> {
         Ok(Plane::read_lre(self)?)
     }

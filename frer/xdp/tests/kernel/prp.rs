@@ -14,7 +14,7 @@ use std::path::Path;
 use onbeat_frer::prp::{Lan, LanPort, Lre, Outcome, Parameters, Reading};
 use onbeat_frer::spec::PortId;
 use onbeat_frer_xdp::Options;
-use onbeat_testing::prp::File;
+use onbeat_testing::prp::{File, supervision_of};
 use onbeat_wire::prp::{Tail, supervision};
 use onbeat_wire::random::Random;
 use onbeat_wire::{Frame, MacAddress};
@@ -283,14 +283,6 @@ fn vectors_of_supervision_frames() {
         both.frame(A, &[&header[..], &case.octets()].concat(), &name);
         both.compare(&name);
     }
-}
-
-fn supervision_of(source: MacAddress, node: MacAddress, redbox: Option<MacAddress>) -> Vec<u8> {
-    let kind = supervision::NodeKind::DuplicateDiscard;
-    let content = supervision::Repr { path: 0, version: 1, sequence: 0, kind, node, redbox };
-    let mut octets = [0; supervision::MAX_LEN];
-    let len = content.emit(&mut octets).unwrap();
-    [&supervision::DESTINATION.0[..], &source.0, &[0x88, 0xfb], &octets[..len]].concat()
 }
 
 /// A random frame of a station.

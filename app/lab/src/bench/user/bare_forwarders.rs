@@ -32,7 +32,7 @@ type Routes = Vec<Vec<usize>>;
 
 /// A chain of two bare forwarders.
 #[derive(Debug)]
-pub(super) struct BareForwarders {
+pub(in crate::bench) struct BareForwarders {
     chain: Chain,
     paths: usize,
     zero_copy: bool,
@@ -42,7 +42,7 @@ pub(super) struct BareForwarders {
 }
 
 impl BareForwarders {
-    pub(super) fn start(
+    pub(in crate::bench) fn start(
         stations: &Stations,
         chain: Chain,
         paths: usize,
@@ -51,11 +51,10 @@ impl BareForwarders {
     ) -> Result<Self> {
         let a = [[&chain.a].as_slice(), &chain.a_paths.each_ref()[..paths]].concat();
         let b = [[&chain.b].as_slice(), &chain.b_paths.each_ref()[..paths]].concat();
-        let mut to_paths: Routes = vec![Vec::new(); 1 + paths];
-        to_paths[0] = (1..=paths).collect();
+        let mut routes: Routes = vec![Vec::new(); 1 + paths];
+        routes[0] = (1..=paths).collect();
         // Frames of path 2 are the copies that FRER would eliminate.
-        let mut to_listener: Routes = vec![Vec::new(); 1 + paths];
-        to_listener[1] = vec![0];
+        routes[1] = vec![0];
         let mut attached = Vec::new();
         let mut zero_copy = backend == Backend::Xsk;
         let mut forward = |handle: &Handle, interfaces: &[&Interface], routes: Routes| {
@@ -70,7 +69,8 @@ impl BareForwarders {
                 start(PacketForwarder::open(handle, interfaces, routes)?, placement)
             }
         };
-        let threads = [forward(&stations.a, &a, to_paths)?, forward(&stations.b, &b, to_listener)?];
+        let threads =
+            [forward(&stations.a, &a, routes.clone())?, forward(&stations.b, &b, routes)?];
         Ok(Self { chain, paths, zero_copy, _threads: threads, _attached: attached })
     }
 }

@@ -9,7 +9,7 @@
 //! frame's share of the time is the sum of its costs, as for FRER in XDP. With [`Options::offered`] the source has
 //! another CPU, and offers frames at a rate: the nodes forward what they can, and lose the rest.
 
-mod bare_forwarders;
+pub(super) mod bare_forwarders;
 pub(super) mod figures;
 mod frer;
 
@@ -53,16 +53,16 @@ pub(super) struct UserSpaceResults {
 
 /// The CPU and the priority of the threads that are nodes.
 #[derive(Debug, Clone, Copy)]
-struct NodePlacement {
-    cpus: Cpus,
+pub(super) struct NodePlacement {
+    pub(super) cpus: Cpus,
     /// With a source on another CPU, nodes that cannot keep pace share their CPU: at one real-time priority, the
     /// first would starve the second.
-    real_time: bool,
+    pub(super) real_time: bool,
 }
 
 impl NodePlacement {
     /// Places the calling thread.
-    fn apply(self) -> Result<AffinityGuard> {
+    pub(super) fn apply(self) -> Result<AffinityGuard> {
         let pinned = self.cpus.pin()?;
         if self.real_time {
             Cpus::raise_priority();
@@ -72,7 +72,7 @@ impl NodePlacement {
 }
 
 /// The nodes of a chain, by FRER or bare.
-trait ChainNodes {
+pub(super) trait ChainNodes {
     fn chain(&mut self) -> &mut Chain;
 
     fn zero_copy(&self) -> bool;

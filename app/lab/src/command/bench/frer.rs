@@ -13,7 +13,8 @@ use onbeat_terminal::values::one_of;
 /// Compares each data plane in the same run with forwarding at the minimum overhead. For FRER in XDP, that is plain
 /// XDP redirection. For FRER in user space, it is a bare forwarder over the same packet or AF_XDP sockets.
 /// Results are frames per second and nanoseconds per frame. Results for XDP include the one-way delay
-/// with and without FRER, on an idle machine and with a CPU hog on the same core.
+/// with and without FRER, on an idle machine and with a CPU hog on the same core. With xdp and packet, the throughput of
+/// TCP between two PRP nodes is compared with the same forwarding in both directions.
 #[derive(Debug, clap::Args)]
 #[command(mut_args(with_usual))]
 #[command(after_help = "\

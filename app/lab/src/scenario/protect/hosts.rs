@@ -17,9 +17,10 @@ use onbeat_realtime::interrupt::{pause_until, wait_until};
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Spread};
 
-use super::sockets::{Download, PacketRecord, Packets, Segments};
+use super::sockets::{Download, PacketRecord, Packets};
 use super::{Options, PATIENCE, node, nodes, read, wait_for_nodes};
 use crate::scenario::stage::Stage;
+use crate::traffic::Segments;
 use crate::world::CutEnds;
 use crate::{Error, Result, Topology, World};
 

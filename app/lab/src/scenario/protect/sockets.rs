@@ -370,47 +370,6 @@ fn compare(mut stream: TcpStream) -> io::Result<u64> {
     }
 }
 
-/// Segments of TCP that a namespace sent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Segments {
-    /// Without retransmissions.
-    pub(super) sent: u64,
-    pub(super) retransmitted: u64,
-}
-
-impl Segments {
-    /// Reads the counters of a namespace (RFC 4022).
-    pub(super) fn read(namespace: &Namespace) -> Result<Self> {
-        const FILE: &str = "/proc/thread-self/net/snmp";
-        let text = namespace
-            .run(|| std::fs::read_to_string(FILE))?
-            .map_err(|error| Error::io(format!("read {FILE}"), error))?;
-        Self::parse(&text).ok_or_else(|| {
-            Error::io(
-                format!("read {FILE}"),
-                io::Error::new(ErrorKind::InvalidData, "no counters of TCP"),
-            )
-        })
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
-        let (names, values) = (lines.next()?, lines.next()?);
-        let value = |wanted: &str| {
-            let mut pairs = names.split(' ').zip(values.split(' '));
-            pairs.find(|(name, _)| *name == wanted)?.1.parse().ok()
-        };
-        Some(Self { sent: value("OutSegs")?, retransmitted: value("RetransSegs")? })
-    }
-
-    pub(super) fn since(self, before: Self) -> Self {
-        Self {
-            sent: self.sent - before.sent,
-            retransmitted: self.retransmitted - before.retransmitted,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -440,12 +399,5 @@ mod tests {
             assert_eq!(reply_number(&other, address), None, "{place}");
         }
         assert_eq!(reply_number(&packet[..packet.len() - 1], address), None);
-    }
-
-    #[test]
-    fn counters_of_tcp_are_read_by_name() {
-        let text = "Ip: A B\nIp: 1 2\nTcp: RtoMin OutSegs RetransSegs InErrs\nTcp: -1 22 3 4\n";
-        assert_eq!(Segments::parse(text), Some(Segments { sent: 22, retransmitted: 3 }));
-        assert_eq!(Segments::parse("Tcp: OutSegs\nTcp: 22\n"), None);
     }
 }

@@ -96,12 +96,7 @@ impl Plane {
             let attached = self.ports.get(name);
             *slot = attached.ok_or_else(|| Error::NotAttached { port: name.clone() })?.slot;
         }
-        let capacity = self.lre.state().map(|state| state.tables.sources.capacity());
-        let wanted = u32::from(parameters.max_nodes);
-        if capacity.is_some_and(|capacity| capacity < wanted) {
-            let capacity = capacity.unwrap_or_default();
-            return Err(Error::NodesTable { wanted, capacity });
-        }
+        self.check_max_nodes(parameters.max_nodes)?;
         self.lre.slots = Some(slots);
         // Until the entity has its ports, the programs pass all frames.
         self.replace_roles()?;
@@ -117,6 +112,20 @@ impl Plane {
         self.write_lans()
     }
 
+    /// Checks whether the NodesTable has room for this number of nodes.
+    ///
+    /// # Errors
+    /// It was created for less.
+    pub fn check_max_nodes(&self, max_nodes: u16) -> Result<()> {
+        let capacity = self.lre.state().map(|state| state.tables.sources.capacity());
+        match (capacity, u32::from(max_nodes)) {
+            (Some(capacity), wanted) if capacity < wanted => {
+                Err(Error::NodesTable { wanted, capacity })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn remove_lre(&mut self) -> Result<()> {
         self.lre.slots = None;
         if let Some(mut state) = self.lre.state() {
@@ -125,7 +134,9 @@ impl Plane {
             // The second one refers to a program.
             [0, 1].iter().try_for_each(|lan| state.tables.lans.remove(lan))?;
         }
-        LanPrograms::remove(self.directory.as_deref())?;
+        if let Some(directory) = &self.directory {
+            LanPrograms::remove(directory)?;
+        }
         self.lre.state = None;
         self.replace_roles()
     }

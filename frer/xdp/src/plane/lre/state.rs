@@ -35,9 +35,6 @@ pub(super) struct State {
     pub(super) supervisor: Supervisor,
     /// EntitySlots that programs may still use.
     pub(super) retired: Vec<(Epoch, u32)>,
-    /// Supervision frames by LAN.
-    pub(super) invalid: [u64; 2],
-    pub(super) foreign: [u64; 2],
     /// For supervision frames.
     pub(super) socket: OwnedFd,
     /// For frames of the interfaces' network stacks.
@@ -59,8 +56,6 @@ impl State {
             is_adopted: false,
             supervisor: Supervisor::default(),
             retired: Vec::new(),
-            invalid: [0; 2],
-            foreign: [0; 2],
             socket,
             lan_programs: None,
         })
@@ -158,11 +153,11 @@ impl State {
         spec: LanSpec,
         directory: Option<&PinDirectory>,
     ) -> Result<()> {
-        if self.lan_programs.as_ref().is_none_or(|programs| programs.spec() != spec) {
-            // The former programs run until the new ones do.
-            self.lan_programs = Some(LanPrograms::open(spec, directory)?);
-        }
-        Ok(())
+        let programs = match &mut self.lan_programs {
+            Some(programs) => programs,
+            None => self.lan_programs.insert(LanPrograms::open()?),
+        };
+        programs.set(spec, directory)
     }
 
     pub(super) fn free_retired(&mut self, grace: &GracePeriods) -> Result<()> {
@@ -285,13 +280,13 @@ impl State {
             let frame = Frame::parse(octets).ok();
             let view = frame.as_ref().map(|frame| supervision::View::new_checked(frame.payload()));
             let (Some(frame), Some(Ok(view))) = (&frame, view) else {
-                self.invalid[lan] += 1;
+                self.tables.count(word::INVALID_SUPERVISION + lan);
                 continue;
             };
             let content = supervision::Repr::parse(&view);
             let is_proxy = self.tables.proxies.get(&address(content.node))?.is_some();
             if content.node == parameters.mac || is_proxy || !content.node.is_unicast() {
-                self.foreign[lan] += 1;
+                self.tables.count(word::FOREIGN_CLAIMS + lan);
                 continue;
             }
             frames.push((frame.source(), lan, content, waiting.at_ns));
@@ -400,7 +395,8 @@ impl State {
         let [a, b, host] = ROLES.map(|role| tables.counters(role));
         let (a, b, host) = (a?, b?, host?);
         let lan = |counters: frer_lre_counters, lan: usize| {
-            let supervision = counters.supervision.saturating_sub(self.invalid[lan]);
+            let (invalid, unread) =
+                (tables.load(word::INVALID_SUPERVISION + lan), counters.unread_supervision);
             LanCounters {
                 received: counters.passed
                     + counters.own
@@ -414,9 +410,10 @@ impl State {
                 accepted: counters.accepted,
                 duplicates: counters.duplicates,
                 untagged: counters.untagged,
-                supervision,
-                invalid_supervision: counters.supervision - supervision,
-                foreign_claims: self.foreign[lan],
+                supervision: counters.supervision.saturating_sub(invalid + unread),
+                invalid_supervision: invalid,
+                unread_supervision: unread,
+                foreign_claims: tables.load(word::FOREIGN_CLAIMS + lan),
                 wrong_lan: counters.wrong_lan,
                 without_entry: counters.without_entry,
                 malformed: counters.malformed,

@@ -28,6 +28,9 @@ pub(super) mod word {
     pub(in super::super) const PORTS: usize = offset_of!(frer_lre, ports) / 8;
     pub(in super::super) const DRAWN: usize = offset_of!(frer_lre, drawn) / 8;
     pub(in super::super) const STARTED: usize = offset_of!(frer_lre, started) / 8;
+    pub(in super::super) const INVALID_SUPERVISION: usize =
+        offset_of!(frer_lre, invalid_supervision) / 8;
+    pub(in super::super) const FOREIGN_CLAIMS: usize = offset_of!(frer_lre, foreign_claims) / 8;
 
     pub(in super::super) const OWNER: usize = offset_of!(source, owner) / 8;
     pub(in super::super) const ALIAS: usize = offset_of!(source, alias) / 8;
@@ -93,6 +96,11 @@ impl LreTables {
 
     pub(super) fn load(&self, word: usize) -> u64 {
         self.entity.entry(0)[word].load(Relaxed)
+    }
+
+    /// Adds 1 to a counter of this process.
+    pub(super) fn count(&self, word: usize) {
+        self.entity.entry(0)[word].fetch_add(1, Relaxed);
     }
 
     pub(super) fn store(&self, word: usize, value: u64) {

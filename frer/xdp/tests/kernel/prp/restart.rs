@@ -66,6 +66,48 @@ fn a_restart_keeps_numbers_and_nodes() {
     });
 }
 
+/// The queue of supervision frames has room for 256.
+#[test]
+fn counters_of_supervision_frames_survive_a_restart() {
+    with_private_bpffs(|directory| {
+        let parameters = parameters(CAPACITY);
+        let mut entity = Entity::open(&parameters, Some(directory));
+        entity.at(READY);
+        let valid = supervision_of(mac(5), mac(5), None);
+        let foreign = supervision_of(mac(5), parameters.mac, None);
+        let without_end = [&valid[..valid.len() - 2], &[0x55; 40]].concat();
+        let send = |entity: &Entity, lan, octets: &[u8], number| {
+            let mut octets = octets.to_vec();
+            octets.resize(octets.len().max(60), 0);
+            assert!(!entity.delivers(lan, &with_trailer(&octets, number, lan)));
+        };
+        const WAITING: u16 = 256;
+        let mut number = 0;
+        for (lan, more) in LANS.into_iter().zip([0, 44]) {
+            for octets in [&without_end, &without_end, &foreign] {
+                send(&entity, lan, octets, number);
+                number += 1;
+            }
+            for _ in 3..WAITING + more {
+                send(&entity, lan, &valid, number);
+                number += 1;
+            }
+            entity.read();
+        }
+        let before = entity.read().lans;
+        for (lan, unread) in before.iter().zip([0, 44]) {
+            let counts = (lan.supervision, lan.invalid_supervision, lan.unread_supervision);
+            assert_eq!((counts, lan.foreign_claims), ((254, 2, unread), 1), "{lan:?}");
+            assert_eq!(lan.received, 256 + unread, "{lan:?}");
+        }
+        let now_ns = entity.now_ns;
+        drop(entity);
+        entity = Entity::adopt(CAPACITY, Some(directory), now_ns);
+        entity.set(Some(&parameters));
+        assert_eq!(entity.read().lans, before);
+    });
+}
+
 /// Two sources of one node have its numbers without the daemon and in the next process.
 #[test]
 fn a_restart_keeps_aliases() {

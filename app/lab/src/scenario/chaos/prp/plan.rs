@@ -42,6 +42,8 @@ pub(super) struct Node {
     pub(super) name: String,
     /// A RedBox with stations behind it; else a host with a redundant interface.
     pub(super) is_redbox: bool,
+    /// Its data plane is XDP, unless the run has a back end for all nodes; else packet sockets.
+    pub(super) in_kernel: bool,
     /// Its bridge in each LAN.
     pub(super) bridges: [usize; 2],
 }
@@ -73,6 +75,8 @@ impl Plan {
     /// Draws the network of a seed.
     pub(super) fn draw(seed: u64) -> Self {
         let random = &mut Random::new(seed);
+        // Of its own: a seed yields the same network for each data plane.
+        let planes = &mut Random::new(seed ^ 0xda7a);
         let mut below = |bound: u64| random.below(bound) as usize;
         let bridges = [1 + below(3), 1 + below(3)];
         let count = 2 + below(3);
@@ -90,7 +94,7 @@ impl Plan {
                 stations.push(Station { name, interface, at: Attachment::Node(number), bridge: 0 });
             }
             let bridges = [below(bridges[0] as u64), below(bridges[1] as u64)];
-            nodes.push(Node { name, is_redbox, bridges });
+            nodes.push(Node { name, is_redbox, in_kernel: planes.chance(0.5), bridges });
         }
         for lan in Lan::BOTH {
             for number in 0..below(3) {
@@ -165,12 +169,13 @@ mod tests {
 
     #[test]
     fn networks_have_stations_of_each_kind() {
-        let (mut single, mut segments) = (0, 0);
+        let (mut single, mut segments, mut in_kernel) = (0, 0, 0);
         for seed in 0..300 {
             let plan = Plan::draw(seed);
             assert!(plan.nodes.iter().any(|node| node.is_redbox));
             assert!(plan.nodes.iter().any(|node| !node.is_redbox));
             assert!(plan.streams.len() >= plan.stations.len());
+            in_kernel += plan.nodes.iter().filter(|node| node.in_kernel).count();
             for node in 0..plan.nodes.len() {
                 let behind = plan.behind(node).count();
                 assert!((1..=3).contains(&behind));
@@ -185,5 +190,6 @@ mod tests {
             }
         }
         assert!(single > 100 && segments > 50, "{single} {segments}");
+        assert!((300..600).contains(&in_kernel), "{in_kernel}");
     }
 }

@@ -124,7 +124,10 @@ fn config(plan: &Plan, node: &Node) -> String {
         true => "interface = \"host\"\nmtu = 1500\npromiscuous = \"yes\"",
         false => "interface = \"red0\"\ncreate = \"veth\"\nmtu = 1500",
     };
-    let mut text = format!("[node]\nprotocol = \"prp\"\n\n[[port]]\nname = \"host\"\n{host}\n");
+    let backend = if node.in_kernel { "xdp" } else { "packet" };
+    let mut text = format!(
+        "[node]\nprotocol = \"prp\"\nbackend = \"{backend}\"\n\n[[port]]\nname = \"host\"\n{host}\n"
+    );
     for lan in Lan::BOTH {
         let (letter, interface) = (lan.letter(), lan_interface(lan));
         text += &format!(

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use onbeat_node::config::Backend;
 use onbeat_realtime::clock::{SECOND, now_ns, realtime_offset_ns};
 use onbeat_realtime::interrupt::{pause_until, wait_until};
 use onbeat_report::format::count;
@@ -220,7 +221,8 @@ fn addresses(world: &World, plan: &Plan) -> Result<(Vec<MacAddress>, Vec<NodeCas
     let mut nodes = Vec::new();
     for node in &plan.nodes {
         let mac = world.nodes(&node.name)?.mac.parse().unwrap_or_default();
-        nodes.push(NodeCase { name: node.name.clone(), mac });
+        let in_kernel = world.status(&node.name)?.data_plane == Backend::Xdp.to_string();
+        nodes.push(NodeCase { name: node.name.clone(), mac, in_kernel });
     }
     Ok((macs, nodes))
 }

@@ -119,6 +119,9 @@ pub struct NodeCase {
     pub name: String,
     /// The source of its supervision frames.
     pub mac: MacAddress,
+    /// Its data plane is XDP: the daemon sends supervision frames beside it, and a frame with a later number can leave
+    /// before one.
+    pub in_kernel: bool,
 }
 
 /// A stream.

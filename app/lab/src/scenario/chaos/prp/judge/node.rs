@@ -10,6 +10,9 @@ use super::{
 };
 use crate::scenario::chaos::spec::Span;
 
+/// Maximum number of frames that leave between the number of a supervision frame and the frame: its sender can lose the CPU.
+const MAX_LATE: usize = 64;
+
 /// A frame that entered this time before an outage may have been handled or not.
 const MARGIN_NS: u64 = 300_000_000;
 
@@ -227,10 +230,13 @@ impl JudgedNode<'_> {
                 verdict.violate(Rule::Circulation, self.name(), text, &[frame]);
             }
         }
-        let tagged: Vec<_> = sent.iter().filter(|frame| frame.decoded.trailer.is_some()).collect();
+        let mut tagged: Vec<_> =
+            sent.iter().copied().filter(|frame| frame.decoded.trailer.is_some()).collect();
+        if self.case.nodes[self.node].in_kernel {
+            move_supervision(&mut tagged);
+        }
         for pair in tagged.windows(2) {
             let [before, after] = [pair[0], pair[1]];
-            let number = |frame: &JudgedFrame<'_>| frame.decoded.trailer.map_or(0, |t| t.number);
             verdict.tally.numbers += 1;
             if number(after) == number(before).wrapping_add(1) {
                 continue;
@@ -245,5 +251,24 @@ impl JudgedNode<'_> {
                 verdict.violate(Rule::Numbers, self.name(), text, &[before, after]);
             }
         }
+    }
+}
+
+fn number(frame: &JudgedFrame<'_>) -> u16 {
+    frame.decoded.trailer.map_or(0, |trailer| trailer.number)
+}
+
+/// Moves each supervision frame before those with later numbers.
+fn move_supervision(sent: &mut [&JudgedFrame<'_>]) {
+    let later =
+        |of: &JudgedFrame<'_>, than| (1..=MAX_LATE as u16).contains(&number(of).wrapping_sub(than));
+    for at in 0..sent.len() {
+        if sent[at].decoded.content != Content::Supervision {
+            continue;
+        }
+        let own = number(sent[at]);
+        let before = sent[..at].iter().rev().take(MAX_LATE);
+        let overtook = before.take_while(|frame| later(frame, own)).count();
+        sent[at - overtook..=at].rotate_right(1);
     }
 }

@@ -117,6 +117,10 @@ fn sound() -> Vec<CapturedFrame> {
 }
 
 fn judged(frames: &[CapturedFrame], outages: &[Outage]) -> Verdict {
+    judged_in(frames, outages, false)
+}
+
+fn judged_in(frames: &[CapturedFrame], outages: &[Outage], in_kernel: bool) -> Verdict {
     let sighting = |(index, frame): (usize, &'_ CapturedFrame)| Sighting {
         at: frame.at,
         place: frame.place,
@@ -124,7 +128,7 @@ fn judged(frames: &[CapturedFrame], outages: &[Outage]) -> Verdict {
         index,
         octets: Vec::leak(frame.octets.clone()),
     };
-    let node = |(name, mac): (&str, MacAddress)| NodeCase { name: name.into(), mac };
+    let node = |(name, mac): (&str, MacAddress)| NodeCase { name: name.into(), mac, in_kernel };
     judge(&Case {
         nodes: [("n0", MACS[0]), ("n1", REDBOX)].map(node).into(),
         stations: vec![
@@ -366,6 +370,47 @@ fn wrong_numbers_are_detected() {
         }
     };
     assert_eq!(broken(repeated), [Rule::Numbers]);
+}
+
+/// The daemon of XDP draws a number, and sends the frame later.
+#[test]
+fn a_supervision_frame_may_be_late_beside_programs() {
+    let late = |number: u16| {
+        let mut frames = sound();
+        for lan in Lan::BOTH {
+            for (node, entering, delay) in [(0, false, MS), (1, true, 2 * MS)] {
+                let at = frames
+                    .iter()
+                    .position(|frame| {
+                        frame.place == port(node, NodePort::Lan(lan))
+                            && frame.entering == entering
+                            && frame.octets[12..14] == [0x88, 0xfb]
+                    })
+                    .unwrap();
+                let mut supervision = frames.remove(at);
+                let end = supervision.octets.len() - TRAILER_LEN;
+                supervision.octets = tagged(&supervision.octets[..end], number, lan);
+                supervision.at += delay;
+                frames.push(supervision);
+            }
+            // It has the number 4, and the last frame of the host 3.
+            let at = find(&frames, port(0, NodePort::Lan(lan)), false, 0, 3);
+            frames[at].octets = tagged(&frame(0, 3, 500), 4, lan);
+            let at = find(&frames, port(1, NodePort::Lan(lan)), true, 0, 3);
+            frames[at].octets = tagged(&frame(0, 3, 500), 4, lan);
+        }
+        frames
+    };
+    let rules = |frames: &[CapturedFrame], in_kernel| {
+        let violations = judged_in(frames, &[], in_kernel).violations;
+        violations.iter().map(|violation| violation.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(rules(&late(3), true), []);
+    assert!(rules(&late(3), false).contains(&Rule::Numbers));
+    // A number that is missing, or used twice, remains one.
+    for number in [2, 4, 6] {
+        assert!(rules(&late(number), true).contains(&Rule::Numbers), "{number}");
+    }
 }
 
 /// An outage excuses what it can cause, and nothing else.
