@@ -91,12 +91,14 @@ pub(crate) struct LanPrograms {
     object: Object,
     /// Interface and link of each place.
     links: [Option<(u32, Link)>; 3],
+    /// Whether links of an earlier process are adopted, or detached.
+    is_set: bool,
 }
 
 impl LanPrograms {
     /// Loads the programs.
     pub(crate) fn open() -> Result<Self> {
-        Ok(Self { object: load()?, links: [const { None }; 3] })
+        Ok(Self { object: load()?, links: [const { None }; 3], is_set: false })
     }
 
     /// Attaches the programs to these interfaces, and detaches them from all others, also those of an earlier process.
@@ -106,11 +108,13 @@ impl LanPrograms {
         let wanted = [a, b, spec.sends_copies.then_some(spec.host)];
         for (place, interface) in wanted.into_iter().enumerate() {
             // An attached program runs on: attached again, both would share a frame.
-            if self.links[place].as_ref().map(|(interface, _)| *interface) != interface {
+            let attached = self.links[place].as_ref().map(|(interface, _)| *interface);
+            if !self.is_set || attached != interface {
                 self.links[place] = None;
                 self.links[place] = self.place(place, interface, directory)?;
             }
         }
+        self.is_set = true;
         Ok(())
     }
 
