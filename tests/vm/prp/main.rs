@@ -74,9 +74,9 @@ fn network(addresses: Addresses, plane: Plane) -> Option<Network> {
 
 /// Prints a result; guest-suites shows it.
 fn print_row(case: &str, (from, to): (Host, Host), delivery: &Delivery) {
-    let Delivery { sent, lost, twice } = delivery;
+    let Delivery { sent, lost, twice, late } = delivery;
     let direction = format!("{} to {}", from.name(), to.name());
-    println!("| {case:<31} | {direction:<18} | {sent:>5} | {lost:>5} | {twice:>5} |");
+    println!("| {case:<31} | {direction:<18} | {sent:>5} | {lost:>5} | {twice:>5} | {late:>5} |");
 }
 
 #[test]
@@ -99,15 +99,15 @@ fn send_datagrams(plane: Plane, directions: &[(Host, Host)]) {
     println!("data plane of onbeat: {}", plane.name());
     let mut faults = Vec::new();
     println!(
-        "| {:<31} | {:<18} | {:>5} | {:>5} | {:>5} |",
-        "case", "direction", "sent", "lost", "twice"
+        "| {:<31} | {:<18} | {:>5} | {:>5} | {:>5} | {:>5} |",
+        "case", "direction", "sent", "lost", "twice", "late"
     );
     for &(from, to) in directions {
         network.ping(from, to, 56);
         let mut report = |case: &str, delivery: &Delivery| {
             print_row(case, (from, to), delivery);
             // Linux does not promise this under faults.
-            if (to == Host::Onbeat || case == "clean") && (delivery.lost, delivery.twice) != (0, 0)
+            if (to == Host::Onbeat || case == "clean") && (delivery.lost, delivery.repeated()) != (0, 0)
             {
                 faults.push(format!("{case}, {} to {}: {delivery:?}", from.name(), to.name()));
             }
@@ -198,7 +198,7 @@ fn reach_station(plane: Plane) {
         let delivery = flow.finish();
         print_row("one without redundancy", (from, to), &delivery);
         // A station without redundancy is on one LAN, and receives one copy.
-        assert_eq!((delivery.lost, delivery.twice), (0, 0), "{} to {}", from.name(), to.name());
+        assert_eq!((delivery.lost, delivery.repeated()), (0, 0), "{} to {}", from.name(), to.name());
     }
     let san = network.mac(Host::San);
     let nodes = network.nodes().nodes;
@@ -283,7 +283,7 @@ fn join_two_addresses(plane: Plane, directions: &[(Host, Host)]) {
         flow.advance(DATAGRAMS);
         let delivery = flow.finish();
         print_row("clean, two addresses", (from, to), &delivery);
-        let twice = if to == Host::Onbeat { delivery.twice } else { 0 };
+        let twice = if to == Host::Onbeat { delivery.repeated() } else { 0 };
         assert_eq!((delivery.lost, twice), (0, 0), "{} to {}", from.name(), to.name());
     }
     network.print_status();
