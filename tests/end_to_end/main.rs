@@ -39,7 +39,6 @@ mod powerlink_sdo;
 mod private;
 mod probe;
 mod protect;
-mod protect_generic;
 mod protect_host;
 mod protect_sources;
 mod reload;

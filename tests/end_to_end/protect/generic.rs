@@ -11,9 +11,9 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use onbeat_node::control::NodesStatus;
 
+use super::{H1, H2, PORT, network};
 use crate::common::process::Process;
 use crate::common::{BOUND, TemporaryFile, can_run, run, run_in, wait_for};
-use crate::protect::{H1, H2, PORT, network};
 
 ioctl_read_bad!(unread_octets, FIONREAD, nix::libc::c_int);
 

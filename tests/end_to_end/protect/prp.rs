@@ -1,0 +1,161 @@
+//! PRP: cuts of paths, with packet sockets and with programs in the kernel; a host without redundancy.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use onbeat_netdev::{Ethtool, Handle};
+use onbeat_realtime::interrupt::wait_until;
+
+use super::{
+    H1, H2, LANS, Network, PATH1, PATH3, PORT, ProtectedHosts, Receiver, SAN, end_daemon,
+    exchange_while_paths_are_cut, hears, length, neighbor, network, nodes, process_of, udp,
+};
+use crate::common::{BOUND, assert_gone, can_run, run, run_in, wait_for};
+
+#[test]
+fn sockets_on_a_redundant_interface_lose_nothing_while_its_paths_are_cut() {
+    if !can_run() {
+        return;
+    }
+    let protected = ProtectedHosts::new(["prot1", "prot2"]);
+    exchange_while_paths_are_cut(&protected);
+    let status = nodes("prot2");
+    for lan in &status.lans {
+        let c = &lan.counters;
+        let causes = c.passed + c.own + c.accepted + c.duplicates + c.untagged + c.supervision;
+        assert_eq!(c.received, causes + c.invalid_supervision + c.unread_supervision, "{status:?}");
+        assert!(c.accepted > 0 && c.wrong_lan == 0, "{status:?}");
+    }
+    assert_eq!(neighbor(&protected.network.h1, H2), nodes("prot2").mac, "the path answered ARP");
+}
+
+/// The far ends of the paths poll, as redirection to a veth requires.
+#[test]
+fn programs_in_the_kernel_lose_nothing_while_paths_are_cut_and_without_the_daemon() {
+    if !can_run() {
+        return;
+    }
+    let network = network();
+    let polls = |handle: &Handle, name: &str| {
+        let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
+        ethtool.set_features(name, &[("gro", true)]).unwrap();
+    };
+    ["p1", "p2"].iter().for_each(|port| polls(&network.hub, port));
+    [&network.h1, &network.h2].iter().for_each(|handle| polls(handle, "lanb"));
+    // Programs forward checksums as they are.
+    let ethtool = Ethtool::in_namespace(network.san.namespace()).unwrap();
+    ethtool.set_features("eth0", &[("tx", false)]).unwrap();
+    let protected =
+        ProtectedHosts::with_options(network, ["protb", "protc"], "prp", &["--backend", "xdp"]);
+    for node in protected.names {
+        wait_for("each node hears the other on both LANs", || hears(&nodes(node)));
+        let shown = run(&["show", node]).out;
+        assert!(shown.contains("data plane xdp") && !shown.contains("generic"), "{shown}");
+    }
+    exchange_while_paths_are_cut(&protected);
+    let Network { h1, h2, san, .. } = &protected.network;
+    let status = nodes("protc");
+    for lan in &status.lans {
+        assert!(lan.counters.accepted > 0, "{status:?}");
+        assert_eq!((lan.counters.wrong_lan, lan.counters.own), (0, 0), "{status:?}");
+    }
+    assert!(status.lans.iter().any(|lan| lan.counters.duplicates > 0), "{status:?}");
+    assert_eq!(neighbor(h1, H2), status.mac, "the path answered ARP");
+
+    // A host without redundancy, whose broadcasts are for the host and for the path's own stack. Each answers for its own
+    // address.
+    let setting = "/proc/sys/net/ipv4/conf/all/arp_ignore";
+    h1.namespace().run(|| std::fs::write(setting, "1")).unwrap().unwrap();
+    h1.add_address("lana", IpAddr::V4(PATH1), 24).unwrap();
+    san.add_address("eth0", IpAddr::V4(PATH3), 24).unwrap();
+    let there = udp(san, Ipv4Addr::UNSPECIFIED, PORT);
+    for (from, to) in [(H1, SAN), (PATH1, PATH3)] {
+        let here = udp(h1, from, PORT);
+        let mut octets = [0; 16];
+        for socket in [&here, &there] {
+            socket.set_read_timeout(Some(BOUND)).unwrap();
+        }
+        for number in 0..20 {
+            // The first one of the other side requires ARP by broadcast.
+            there.send_to(&[number], (from, PORT)).unwrap();
+            let what = format!("{from} and {to}, {number}");
+            let (len, _) = here.recv_from(&mut octets).expect(&what);
+            assert_eq!((len, octets[0]), (1, number));
+            here.send_to(&[number + 100], (to, PORT)).unwrap();
+            let (len, source) = there.recv_from(&mut octets).expect(&what);
+            assert_eq!((len, octets[0], source.ip()), (1, number + 100, IpAddr::V4(from)));
+        }
+    }
+    assert_eq!(neighbor(san, H1), nodes("protb").mac);
+    let of_path = h1.link("lana").unwrap().mac.unwrap().to_string();
+    assert_eq!(neighbor(san, PATH1), of_path);
+
+    // The programs continue without their daemons.
+    for node in protected.names {
+        end_daemon(process_of(node));
+    }
+    let (here, there) = (udp(h1, H1, 0), udp(h2, H2, PORT));
+    let mut receiver = Receiver::new(there);
+    const DATAGRAMS: u32 = 700;
+    for number in 0..DATAGRAMS {
+        let mut datagram = vec![0x5a; length(number)];
+        datagram[..4].copy_from_slice(&number.to_be_bytes());
+        here.send_to(&datagram, (H2, PORT)).unwrap();
+    }
+    let _ = wait_until(BOUND, || {
+        receiver.drain();
+        receiver.received() >= DATAGRAMS
+    });
+    let all_once = receiver.counts.iter().all(|count| *count == 1);
+    assert!(all_once && receiver.counts.len() == DATAGRAMS as usize, "{:?}", receiver.counts);
+    for (handle, name) in [(h1, "protb"), (h2, "protc")] {
+        let undone = run_in(handle.namespace(), &["protect", "--undo", name]);
+        assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
+        assert!(handle.link(name).unwrap_err().is_not_found());
+        assert_gone(name);
+    }
+}
+
+#[test]
+fn a_host_without_redundancy_is_reached_and_all_is_removed_at_the_end() {
+    if !can_run() {
+        return;
+    }
+    let protected = ProtectedHosts::new(["prot4", "prot5"]);
+    let Network { h1, san, .. } = &protected.network;
+    let (here, there) = (udp(h1, H1, PORT), udp(san, SAN, PORT));
+    for socket in [&here, &there] {
+        socket.set_read_timeout(Some(BOUND)).unwrap();
+    }
+    let mut octets = [0; 16];
+    for number in 0..20 {
+        here.send_to(&[number], (SAN, PORT)).unwrap();
+        let (_, from) = there.recv_from(&mut octets).unwrap();
+        assert_eq!((octets[0], from.ip()), (number, IpAddr::V4(H1)));
+        there.send_to(&[number + 100], from).unwrap();
+        let (len, _) = here.recv_from(&mut octets).unwrap();
+        assert_eq!((len, octets[0]), (1, number + 100));
+    }
+    assert_eq!(neighbor(san, H1), nodes("prot4").mac);
+    // Its interfaces are in use: nothing is left of another node.
+    let refused = run_in(h1.namespace(), &["protect", "lana", "lanb", "--name", "prot6"]);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""));
+    assert!(refused.err.contains("prot4"), "{}", refused.err);
+    assert!(h1.link("prot6").unwrap_err().is_not_found());
+    assert_gone("prot6");
+    let features = |handle: &Handle, name: &str| {
+        let features = Ethtool::in_namespace(handle.namespace()).unwrap().features(name).unwrap();
+        features.into_iter().filter(|feature| feature.active).map(|f| f.name).collect::<Vec<_>>()
+    };
+    let fresh = network();
+    let handles = [&protected.network.h1, &protected.network.h2];
+    for (handle, name) in handles.into_iter().zip(protected.names) {
+        let undone = run_in(handle.namespace(), &["protect", "--undo", name]);
+        assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
+        assert!(handle.link(name).unwrap_err().is_not_found());
+        for lan in LANS {
+            assert_eq!(features(handle, lan), features(&fresh.h1, lan), "{lan}");
+            assert_eq!(handle.link(lan).unwrap().mtu, 1500);
+        }
+        assert_gone(name);
+    }
+}
