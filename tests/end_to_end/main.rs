@@ -11,7 +11,6 @@ mod book;
 mod canary;
 mod causes;
 mod chaos;
-mod chaos_prp;
 mod command_line;
 mod compare;
 mod delay;

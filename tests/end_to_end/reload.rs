@@ -167,3 +167,34 @@ fn warnings_are_logged_at_start_and_at_reload() {
     }
     assert!(log("a").contains("port \"host\" (host) has MTU 1400"), "{}", log("a"));
 }
+
+/// The NodesTable of PRP in XDP does not grow: neither a stream of that file is added, nor one of the node removed.
+#[test]
+fn a_larger_nodes_table_is_refused_before_anything_changes() {
+    if !can_run() {
+        return;
+    }
+    let ports = PORTS
+        .replace("interface = \"path1\"", "interface = \"path1\"\nlan = \"a\"")
+        .replace("interface = \"path2\"", "interface = \"path2\"\nlan = \"b\"");
+    let node = |max_nodes: u16, streams: &str| {
+        format!(
+            "[node]\nprotocol = \"prp\"\nbackend = \"xdp\"\n{ports}\n[prp]\nmax-nodes = {max_nodes}\n{streams}"
+        )
+    };
+    let mut world = start(&one_node(&node(8, &replicate("first", FIRST, VLAN))));
+    fs::write("/run/onbeat/lab/a.toml", node(9, &replicate("second", SECOND, VLAN))).unwrap();
+    let refused = run(&["reload", "a"]);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused:?}");
+    assert!(refused.err.contains("max-nodes = 8"), "{}", refused.err);
+    let names = || show("a").streams.iter().map(|stream| stream.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(), ["first"]);
+    let mut at_path = Capture::open(&world, "path1", "eth0");
+    let frame = FrameText::new(FIRST, &[VLAN], None).octets();
+    Injector::open(&world, "host", "eth0").send(&frame);
+    at_path.wait(1, "of the stream");
+    let is_in_stream = |octets: &Vec<u8>| octets[..6] == frame[..6] && octets[15] == 11;
+    assert!(at_path.frames.iter().any(is_in_stream), "{:02x?}", at_path.frames);
+    world.daemon("a").unwrap().reload(&node(7, &replicate("second", SECOND, VLAN))).unwrap();
+    assert_eq!(names(), ["second"]);
+}

@@ -119,8 +119,8 @@ pub struct NodeCase {
     pub name: String,
     /// The source of its supervision frames.
     pub mac: MacAddress,
-    /// Its data plane is XDP: the daemon sends supervision frames beside it, and a frame with a later number can leave
-    /// before one.
+    /// Its data plane is XDP: the daemon sends supervision frames beside it, so their order differs from that of the
+    /// numbers.
     pub in_kernel: bool,
 }
 

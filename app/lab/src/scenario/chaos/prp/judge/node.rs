@@ -10,7 +10,8 @@ use super::{
 };
 use crate::scenario::chaos::spec::Span;
 
-/// Maximum number of frames that leave between the number of a supervision frame and the frame: its sender can lose the CPU.
+/// Maximum number of frames that leave between the number of a supervision frame and the frame: its sender can lose the CPU,
+/// and programs send numbered frames in bulk.
 const MAX_LATE: usize = 64;
 
 /// A frame that entered this time before an outage may have been handled or not.
@@ -258,17 +259,28 @@ fn number(frame: &JudgedFrame<'_>) -> u16 {
     frame.decoded.trailer.map_or(0, |trailer| trailer.number)
 }
 
-/// Moves each supervision frame before those with later numbers.
+/// Moves each supervision frame behind those with earlier numbers, and before those with later ones.
 fn move_supervision(sent: &mut [&JudgedFrame<'_>]) {
-    let later =
-        |of: &JudgedFrame<'_>, than| (1..=MAX_LATE as u16).contains(&number(of).wrapping_sub(than));
-    for at in 0..sent.len() {
-        if sent[at].decoded.content != Content::Supervision {
-            continue;
-        }
-        let own = number(sent[at]);
+    let is_later = |frame: &JudgedFrame<'_>, than: u16| {
+        (1..=MAX_LATE as u16).contains(&number(frame).wrapping_sub(than))
+    };
+    let is_earlier = |frame: &JudgedFrame<'_>, than: u16| {
+        (1..=MAX_LATE as u16).contains(&than.wrapping_sub(number(frame)))
+    };
+    let supervision: Vec<_> = sent
+        .iter()
+        .copied()
+        .filter(|frame| frame.decoded.content == Content::Supervision)
+        .collect();
+    for frame in supervision {
+        let Some(at) = sent.iter().position(|sent| std::ptr::eq(*sent, frame)) else { continue };
+        let own = number(frame);
         let before = sent[..at].iter().rev().take(MAX_LATE);
-        let overtook = before.take_while(|frame| later(frame, own)).count();
+        let overtook = before.take_while(|frame| is_later(frame, own)).count();
         sent[at - overtook..=at].rotate_right(1);
+        let at = at - overtook;
+        let after = sent[at + 1..].iter().take(MAX_LATE);
+        let overtaken = after.take_while(|frame| is_earlier(frame, own)).count();
+        sent[at..=at + overtaken].rotate_left(1);
     }
 }
