@@ -16,6 +16,9 @@ use crate::lanes::Lanes;
 use crate::port::{Input, Output, Port};
 use crate::{Error, QUEUE_FRAMES, Result, Traffic};
 
+/// Time after which waiting frames have been decided on, in milliseconds.
+const SOON_MS: u32 = 5;
+
 /// The state that a request may read and change.
 #[derive(Debug)]
 pub struct ThreadState {
@@ -41,7 +44,7 @@ impl ThreadState {
         let mut inside = Self {
             plane,
             now_ns: 0,
-            latest_ns: 0,
+            latest_ns: Clock::read().now_ns(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             lanes: Lanes::default(),
@@ -140,8 +143,10 @@ impl ThreadState {
         let has_wildcards = plane.expire_wildcards(*now_ns);
         let Some(lre) = plane.lre() else { return has_wildcards.then_some(LIFE_CHECK_MS) };
         lre.expire(*now_ns);
-        if let Some(silence_ms) = lre.silence_ms(*now_ns) {
-            return Some(silence_ms);
+        if lre.silence_ms(*now_ns).is_some() {
+            // If a frame waits, this time can be hours ago.
+            let rest_ms = lre.silence_ms(Clock::read().now_ns());
+            return Some(rest_ms.unwrap_or(SOON_MS));
         }
         let (frames, next_ms) = lre.supervise();
         let mut ports = Outputs { ports: outputs, former };
@@ -254,4 +259,37 @@ pub(crate) fn pair() -> io::Result<(Control, Requests)> {
     let wake = Arc::new(EventFd::from_flags(flags)?);
     let (sender, work) = channel();
     Ok((Control { work: Some(sender), wake: wake.clone() }, Requests { work, wake }))
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_frer::prp::{LanPort, Parameters};
+    use onbeat_wire::MacAddress;
+
+    use super::*;
+
+    /// A frame that waits sets the time of the thread back, to that of the last frame before it.
+    #[test]
+    fn a_waiting_frame_does_not_prolong_the_silence_after_a_start() {
+        let lan = |port| LanPort { port: PortId(port), mac: MacAddress([2, 0, 0, 0, 1, port]) };
+        let parameters = Parameters {
+            a: lan(0),
+            b: lan(1),
+            host: PortId(2),
+            mac: MacAddress([2, 0, 0, 0, 0, 1]),
+            is_segment: false,
+            entry_forget_ms: 400,
+            node_forget_ms: 60_000,
+            max_nodes: 8,
+        };
+        let mut plane = Plane::new(3);
+        plane.set_lre(Some(&parameters), Clock::read().now_ns());
+        let mut inside = ThreadState::new(plane);
+        let silence_ms = (parameters.reboot_silence_ns() / 1_000_000) as u32;
+        for now_ns in [0, inside.now_ns] {
+            inside.now_ns = now_ns;
+            let next_ms = inside.supervise().expect("an entity");
+            assert!((1..=silence_ms).contains(&next_ms), "{now_ns}: {next_ms} ms");
+        }
+    }
 }

@@ -24,14 +24,14 @@ fn frames_with_r_tags_are_lost_by_no_cut_and_paths_keep_their_own_traffic() {
     if !can_run() {
         return;
     }
-    let protected = ProtectedHosts::with(network(), ["prot7", "prot8"], "rtag");
+    let protected = ProtectedHosts::with(network(), ["proth", "proti"], "rtag");
     let Network { h1, h2, san, .. } = &protected.network;
     // The paths have addresses of their own, and a host on one of them has no R-TAGs.
     for (handle, address) in [(h1, PATH1), (h2, PATH2), (san, PATH3)] {
         let name = if std::ptr::eq(handle, san) { "eth0" } else { "lana" };
         handle.add_address(name, IpAddr::V4(address), 24).unwrap();
     }
-    assert_eq!(h1.link("prot7").unwrap().mtu, 1494);
+    assert_eq!(h1.link("proth").unwrap().mtu, 1494);
     exchange_while_paths_are_cut(&protected);
     let (here, there) = (udp(h1, PATH1, PORT), udp(san, PATH3, PORT));
     for socket in [&here, &there] {
@@ -53,23 +53,23 @@ fn frames_with_r_tags_are_lost_by_no_cut_and_paths_keep_their_own_traffic() {
     // The path's address is that of its own interface, and the redundant one is not heard there.
     let of_path = h2.link("lana").unwrap().mac.unwrap().to_string();
     assert_eq!(neighbor(h1, PATH2), of_path);
-    let status = wildcard("prot8");
+    let status = wildcard("proti");
     assert_eq!(neighbor(h1, H2), status.mac);
     assert_eq!(status.senders.len(), 1, "{status:?}");
-    assert_eq!(status.senders[0].mac, wildcard("prot7").mac);
+    assert_eq!(status.senders[0].mac, wildcard("proth").mac);
     for path in &status.paths {
         let causes = path.passed + path.own + path.accepted + path.duplicates;
         assert_eq!((path.received, path.own), (causes, 0), "{status:?}");
         assert!(path.accepted > 0, "{status:?}");
     }
     assert!(status.paths.iter().any(|path| path.duplicates > 0), "{status:?}");
-    let shown = run(&["show", "prot8"]);
+    let shown = run(&["show", "proti"]);
     assert!(shown.out.contains("WILDCARD"), "{}", shown.out);
-    let shown = run(&["show", "prot8", "--nodes"]);
+    let shown = run(&["show", "proti", "--nodes"]);
     assert!(shown.out.contains(&status.senders[0].mac), "{}", shown.out);
     let appeared = format!("node {} appeared", status.senders[0].mac);
-    wait_for(&appeared, || run(&["show", "prot8", "--events"]).out.contains(&appeared));
-    for (handle, name) in [(h1, "prot7"), (h2, "prot8")] {
+    wait_for(&appeared, || run(&["show", "proti", "--events"]).out.contains(&appeared));
+    for (handle, name) in [(h1, "proth"), (h2, "proti")] {
         let undone = run_in(handle.namespace(), &["protect", "--undo", name]);
         assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
         assert!(handle.link(name).unwrap_err().is_not_found());
@@ -93,7 +93,7 @@ fn both_paths_on_one_bridge_make_no_storm() {
         handle.set_up("lanb").unwrap();
         handle.wait_carrier("lanb", BOUND).unwrap();
     }
-    let protected = ProtectedHosts::with(network, ["prot9", "prota"], "rtag");
+    let protected = ProtectedHosts::with(network, ["protj", "prota"], "rtag");
     let Network { h1, h2, .. } = &protected.network;
     let (here, there) = (udp(h1, H1, PORT), udp(h2, H2, PORT));
     here.set_broadcast(true).unwrap();
@@ -112,7 +112,7 @@ fn both_paths_on_one_bridge_make_no_storm() {
         receivers.iter().all(|receiver| receiver.received() >= DATAGRAMS)
     });
     wait_for("frames of the node return", || {
-        wildcard("prot9").paths.iter().all(|path| path.own >= u64::from(DATAGRAMS))
+        wildcard("protj").paths.iter().all(|path| path.own >= u64::from(DATAGRAMS))
     });
     for receiver in &receivers {
         let counts = &receiver.counts;
@@ -121,7 +121,7 @@ fn both_paths_on_one_bridge_make_no_storm() {
     }
     // A storm would continue: the counters of both nodes stand still but for neighbor discovery.
     let received = || {
-        [wildcard("prot9"), wildcard("prota")]
+        [wildcard("protj"), wildcard("prota")]
             .map(|status| status.paths.iter().map(|path| path.received).sum::<u64>())
     };
     let before = received();
@@ -132,7 +132,7 @@ fn both_paths_on_one_bridge_make_no_storm() {
     let all: u64 = received().iter().sum();
     assert!(all < u64::from(DATAGRAMS) * 2 * 8, "{all} frames");
     wait_for("an event", || {
-        run(&["show", "prot9", "--events"]).out.contains("the paths are connected")
+        run(&["show", "protj", "--events"]).out.contains("the paths are connected")
     });
 }
 
