@@ -173,8 +173,11 @@ fn stations_behind_an_interface_are_protected() {
         assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
         assert_gone(name);
     }
-    let after = h1.link("eth3").unwrap();
-    assert_eq!((after.mtu, after.promiscuity), (before.mtu, before.promiscuity));
+    // The kernel ends promiscuous mode once it has freed the sockets of the former process.
+    wait_for("eth3 as before", || {
+        let after = h1.link("eth3").unwrap();
+        (after.mtu, after.promiscuity) == (before.mtu, before.promiscuity)
+    });
     assert_eq!(h1.link("lana").unwrap().mtu, 1500);
 }
 
