@@ -56,6 +56,37 @@ impl Link {
         Self::create(program, ifindex, sys::BPF_TCX_INGRESS, 0)
     }
 
+    /// Like [`Link::tcx_ingress`], before existing programs, whose verdict can be final.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn first_tcx_ingress(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<Self> {
+        Self::create(program, ifindex, sys::BPF_TCX_INGRESS, sys::BPF_F_BEFORE)
+    }
+
+    /// Returns the ids of the programs at the tc ingress of an interface of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// EINVAL before Linux 6.6; ENODEV, EPERM.
+    pub fn at_tcx_ingress(ifindex: u32) -> io::Result<Vec<u32>> {
+        // The kernel permits 64.
+        let mut ids = vec![0; 64];
+        let mut count = ids.len() as u32;
+        // SAFETY: `ids` has `count` elements, and `count` is a valid pointer; no attach flags are requested.
+        checked(unsafe {
+            sys::bpf_prog_query(
+                ifindex as i32,
+                sys::BPF_TCX_INGRESS,
+                0,
+                std::ptr::null_mut(),
+                ids.as_mut_ptr(),
+                &raw mut count,
+            )
+        })?;
+        ids.truncate(count as usize);
+        Ok(ids)
+    }
+
     /// Attaches a program to the tracepoint that it was loaded for (`tp_btf`).
     ///
     /// # Errors

@@ -190,9 +190,6 @@ fn mac(text: &str) -> MacAddress {
 }
 
 /// Returns a supervision frame that `source` sends for `node`, without a trailer.
-///
-/// # Panics
-/// Never: the buffer has room for each content.
 #[must_use]
 pub fn supervision_of(source: MacAddress, node: MacAddress, redbox: Option<MacAddress>) -> Vec<u8> {
     let kind = NodeKind::DuplicateDiscard;

@@ -33,6 +33,9 @@ static __always_inline __u32 lsdu_offset(__be16 protocol)
 volatile __u32 host_ifindex;  /* of prp_share */
 volatile __u32 lan_a_ifindex; /* of prp_copies; 0: missing */
 volatile __u32 lan_b_ifindex;
+/* LANs in generic mode, where lre_ingress passes accepted frames; 0: none. */
+volatile __u32 accepting_a_ifindex;
+volatile __u32 accepting_b_ifindex;
 
 /* Whether a frame is multicast, and of no protocol of one link: none of those has a trailer. */
 static __always_inline bool is_shared(const struct ethhdr *eth)
@@ -60,11 +63,13 @@ static __always_inline bool has_trailer(struct __sk_buff *skb, const struct ethh
 	return read_trailer(skb, eth, &trailer);
 }
 
+/* A frame keeps its metadata over a veth: only lre_ingress on this interface marks it. */
 static __always_inline bool is_accepted(const struct __sk_buff *skb)
 {
-	__u32 *mark = (void *)(long)skb->data_meta;
+	__u32 *mark = (void *)(long)skb->data_meta, interface = skb->ifindex;
 
-	return (void *)(mark + 1) <= (void *)(long)skb->data && *mark == ACCEPTED;
+	return (interface == accepting_a_ifindex || interface == accepting_b_ifindex) &&
+	       (void *)(mark + 1) <= (void *)(long)skb->data && *mark == ACCEPTED;
 }
 
 SEC("tcx/ingress")
@@ -80,15 +85,17 @@ int prp_shield(struct __sk_buff *skb)
 SEC("tcx/ingress")
 int prp_share(struct __sk_buff *skb)
 {
+	bool accepted = is_accepted(skb);
 	struct ethhdr eth;
 
-	if (is_accepted(skb)) {
+	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)))
+		return TC_ACT_UNSPEC;
+	if (accepted && has_trailer(skb, &eth)) {
 		if (bpf_skb_change_tail(skb, skb->len - sizeof(struct trailer), 0))
 			return TC_ACT_SHOT;
 		return bpf_redirect(host_ifindex, 0);
 	}
-	if (!bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)) && is_shared(&eth) &&
-	    !has_trailer(skb, &eth))
+	if (is_shared(&eth) && !has_trailer(skb, &eth))
 		bpf_clone_redirect(skb, host_ifindex, 0);
 	return TC_ACT_UNSPEC;
 }

@@ -17,18 +17,23 @@ fn load() -> Result<Object> {
 }
 
 /// Sets the interfaces of its programs.
-fn set_interfaces(object: &Object, host: u32, lans: [u32; 2]) -> Result<()> {
+fn set_interfaces(object: &Object, spec: LanSpec) -> Result<()> {
     use lans_skeleton::types::bss;
+    let [lan_a, lan_b] = spec.lans.map(|lan| lan.map_or(0, |lan| lan.ifindex).to_ne_bytes());
+    let accepting = |lan: Lan| if lan.is_generic { lan.ifindex } else { 0 };
+    let [accepting_a, accepting_b] = spec.lans.map(|lan| lan.map_or(0, accepting).to_ne_bytes());
     let set = object.set_variables(&[
-        (offset_of!(bss, host_ifindex), &host.to_ne_bytes()),
-        (offset_of!(bss, lan_a_ifindex), &lans[0].to_ne_bytes()),
-        (offset_of!(bss, lan_b_ifindex), &lans[1].to_ne_bytes()),
+        (offset_of!(bss, host_ifindex), &spec.host.to_ne_bytes()),
+        (offset_of!(bss, lan_a_ifindex), &lan_a),
+        (offset_of!(bss, lan_b_ifindex), &lan_b),
+        (offset_of!(bss, accepting_a_ifindex), &accepting_a),
+        (offset_of!(bss, accepting_b_ifindex), &accepting_b),
     ]);
     set.context(|| "set the interfaces of the LAN programs".to_owned())
 }
 
 fn attach(object: &Object, program: &str, interface: u32) -> Result<Link> {
-    Link::tcx_ingress(object.program(program).as_fd(), interface).context(|| {
+    Link::first_tcx_ingress(object.program(program).as_fd(), interface).context(|| {
         format!("attach a program to the tc ingress of interface {interface} (requires Linux 6.6)")
     })
 }
@@ -65,87 +70,116 @@ impl Shield {
     }
 }
 
+/// A LAN's interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lan {
+    pub(crate) ifindex: u32,
+    /// Whether XDP runs in generic mode there: accepted frames arrive at the tc ingress.
+    pub(crate) is_generic: bool,
+}
+
 /// The interfaces of a node whose frames XDP programs process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LanSpec {
     /// Of the port towards the host.
     pub(crate) host: u32,
     /// `None`: it is missing.
-    pub(crate) lans: [Option<u32>; 2],
+    pub(crate) lans: [Option<Lan>; 2],
     /// Whether frames of the host arrive with a trailer, and their copies are to be sent.
     pub(crate) sends_copies: bool,
 }
 
-/// The programs at the LANs and at the port towards the host, by the names of their pins.
-const PLACES: [(&str, &str); 3] =
+/// The pins of links at the tc ingress of LAN A, LAN B and the port towards the host, and their programs.
+const LINKS: [(&str, &str); 3] =
     [("share_a", "prp_share"), ("share_b", "prp_share"), ("copies", "prp_copies")];
 
 /// Returns whether a node pins a link of this name at the tc ingress of an interface.
 pub(crate) fn is_tc_link(name: &str) -> bool {
-    PLACES.iter().any(|(pin, _)| *pin == name)
+    LINKS.iter().any(|(pin, _)| *pin == name)
 }
 
 /// Programs for frames that XDP programs passed to network stacks. Pinned ones outlive this process.
 #[derive(Debug)]
 pub(crate) struct LanPrograms {
     object: Object,
-    /// Interface and link of each place.
-    links: [Option<(u32, Link)>; 3],
-    /// Whether links of an earlier process are adopted, or detached.
-    is_set: bool,
+    links: [Option<Link>; 3],
 }
 
 impl LanPrograms {
     /// Loads the programs.
     pub(crate) fn open() -> Result<Self> {
-        Ok(Self { object: load()?, links: [const { None }; 3], is_set: false })
+        Ok(Self { object: load()?, links: [const { None }; 3] })
     }
 
     /// Attaches the programs to these interfaces, and detaches them from all others, also those of an earlier process.
+    /// A link that another process detached is attached again.
     pub(crate) fn set(&mut self, spec: LanSpec, directory: Option<&PinDirectory>) -> Result<()> {
-        set_interfaces(&self.object, spec.host, spec.lans.map(Option::unwrap_or_default))?;
-        let [a, b] = spec.lans;
+        set_interfaces(&self.object, spec)?;
+        let [a, b] = spec.lans.map(|lan| lan.map(|lan| lan.ifindex));
         let wanted = [a, b, spec.sends_copies.then_some(spec.host)];
-        for (place, interface) in wanted.into_iter().enumerate() {
-            // An attached program runs on: attached again, both would share a frame.
-            let attached = self.links[place].as_ref().map(|(interface, _)| *interface);
-            if !self.is_set || attached != interface {
-                self.links[place] = None;
-                self.links[place] = self.place(place, interface, directory)?;
+        // First of all: two programs on one interface would both share a frame.
+        let mut result = Ok(());
+        for (number, wanted) in wanted.iter().enumerate() {
+            result = result.and(self.detach_other(number, *wanted, directory));
+        }
+        // An interface that is missing does not keep the others from their programs.
+        for (number, wanted) in wanted.iter().enumerate() {
+            if let (None, Some(interface)) = (&self.links[number], wanted) {
+                result = result.and(self.attach(number, *interface, directory));
             }
         }
-        self.is_set = true;
-        Ok(())
+        result
     }
 
-    fn place(
-        &self,
-        place: usize,
-        interface: Option<u32>,
+    /// Keeps or adopts a link of this interface, and detaches any other.
+    fn detach_other(
+        &mut self,
+        number: usize,
+        wanted: Option<u32>,
         directory: Option<&PinDirectory>,
-    ) -> Result<Option<(u32, Link)>> {
-        let (pin, program) = PLACES[place];
-        if let Some(directory) = directory {
-            if let (Some(link), Some(interface)) = (directory.open_tc_link(pin)?, interface) {
-                if link.info().is_ok_and(|info| info.ifindex == interface) {
-                    link.update(self.object.program(program).as_fd())
-                        .context(|| format!("replace the program of link {pin}"))?;
-                    return Ok(Some((interface, link)));
-                }
+    ) -> Result<()> {
+        let (pin, program) = LINKS[number];
+        let interface = |link: &Link| link.info().map_or(0, |info| info.ifindex);
+        if let Some(link) = &self.links[number] {
+            if Some(interface(link)) == wanted {
+                return Ok(());
             }
-            directory.detach_tc_link(pin)?;
+            self.links[number] = None;
+        } else if let Some(link) = directory.map(|of| of.open_tc_link(pin)).transpose()?.flatten() {
+            // The number of an interface is that of another one in another network namespace.
+            let runs = |ifindex| {
+                let info = link.info()?;
+                let programs = Link::at_tcx_ingress(ifindex)?;
+                std::io::Result::Ok(info.ifindex == ifindex && programs.contains(&info.program))
+            };
+            if wanted.is_some_and(|ifindex| runs(ifindex).unwrap_or(false)) {
+                link.update(self.object.program(program).as_fd())
+                    .context(|| format!("replace the program of link {pin}"))?;
+                self.links[number] = Some(link);
+                return Ok(());
+            }
         }
-        let Some(interface) = interface else { return Ok(None) };
+        directory.map_or(Ok(()), |directory| directory.detach_tc_link(pin))
+    }
+
+    fn attach(
+        &mut self,
+        number: usize,
+        interface: u32,
+        directory: Option<&PinDirectory>,
+    ) -> Result<()> {
+        let (pin, program) = LINKS[number];
         let mut link = attach(&self.object, program, interface)?;
         if let Some(directory) = directory {
-            link.pin(&directory.tc_link(pin)).context(|| format!("pin link {pin}"))?;
+            link.pin(&directory.link_path(pin)).context(|| format!("pin link {pin}"))?;
         }
-        Ok(Some((interface, link)))
+        self.links[number] = Some(link);
+        Ok(())
     }
 
     /// Detaches the programs of an earlier process.
     pub(crate) fn remove(directory: &PinDirectory) -> Result<()> {
-        PLACES.iter().try_for_each(|(pin, _)| directory.detach_tc_link(pin))
+        LINKS.iter().try_for_each(|(pin, _)| directory.detach_tc_link(pin))
     }
 }
 
@@ -161,7 +195,8 @@ impl UnattachedLanPrograms {
     /// The kernel refuses.
     pub fn load(host: u32, lans: [u32; 2]) -> Result<Self> {
         let object = load()?;
-        set_interfaces(&object, host, lans)?;
+        let lans = lans.map(|ifindex| Some(Lan { ifindex, is_generic: true }));
+        set_interfaces(&object, LanSpec { host, lans, sends_copies: true })?;
         Ok(Self(object))
     }
 

@@ -219,8 +219,8 @@ impl PinDirectory {
         self.at(LINKS).join(format!("{slot}-{port}"))
     }
 
-    /// Returns a path like [`PinDirectory::link`], for a program that counts output.
-    pub(crate) fn hook(&self, name: &str) -> PathBuf {
+    /// Returns a path like [`PinDirectory::link`], for a link that is not of a port.
+    pub(crate) fn link_path(&self, name: &str) -> PathBuf {
         self.at(LINKS).join(name)
     }
 
@@ -233,14 +233,9 @@ impl PinDirectory {
         format!("/proc/self/fd/{}/{part}", self.fd.as_raw_fd()).into()
     }
 
-    /// Returns a path like [`PinDirectory::link`], for a program at the tc ingress.
-    pub(crate) fn tc_link(&self, name: &str) -> PathBuf {
-        self.hook(name)
-    }
-
     /// Opens the link of a program at the tc ingress; `None`: none is pinned.
     pub(crate) fn open_tc_link(&self, name: &str) -> Result<Option<Link>> {
-        Link::open(&self.tc_link(name)).context(|| format!("open link {}", self.shown(name)))
+        Link::open(&self.link_path(name)).context(|| format!("open link {}", self.shown(name)))
     }
 
     /// Detaches a program from the tc ingress of its interface and removes the link's pin, if there is one.

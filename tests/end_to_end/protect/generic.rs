@@ -4,14 +4,17 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
 
 use nix::ioctl_read_bad;
 use nix::libc::FIONREAD;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use onbeat_node::control::NodesStatus;
+use onbeat_realtime::interrupt::wait_until;
 
-use super::{H1, H2, PORT, network};
+use super::{H1, H2, PORT, Receiver, StopGuard, network, send, udp};
 use crate::common::process::Process;
 use crate::common::{BOUND, TemporaryFile, can_run, run, run_in, wait_for};
 
@@ -101,17 +104,40 @@ fn streams_are_unchanged_with_and_without_the_daemon() {
     assert!(of_lans(|counters| counters.accepted) >= segments);
     assert!(of_lans(|counters| counters.duplicates) >= segments);
 
-    // Programs at the tc ingress continue, too.
-    node.signal(Signal::SIGKILL);
-    assert!(node.wait(BOUND).is_some());
+    // Programs at the tc ingress continue without the daemon, and while the next one starts.
+    let mut receiver = Receiver::new(udp(h2, H2, PORT));
+    let (stop, sender) = (AtomicBool::new(false), udp(h1, H1, 0));
+    let sent = AtomicU32::new(0);
+    let node = thread::scope(|scope| {
+        let _stopped = StopGuard(&stop);
+        scope.spawn(|| send(&sender, H2, &sent, &stop));
+        let mut advance = |what: &str, done: &mut dyn FnMut() -> bool| {
+            let enough = receiver.received() + 200;
+            wait_for(what, || {
+                receiver.drain();
+                done() && receiver.received() >= enough
+            });
+        };
+        advance("datagrams arrive", &mut || true);
+        node.signal(Signal::SIGKILL);
+        assert!(node.wait(BOUND).is_some());
+        advance("datagrams arrive without the daemon", &mut || true);
+        let next = Process::start(h2.namespace(), &["run", file.name()]);
+        advance("the next node answers", &mut || tables().is_some());
+        advance("datagrams arrive by the next node", &mut || true);
+        next
+    });
+    let sent = sent.load(Ordering::Acquire);
+    let _ = wait_until(BOUND, || {
+        receiver.drain();
+        receiver.received() >= sent
+    });
+    receiver.counts.resize(sent as usize, 0);
+    let wrong: Vec<_> = receiver.counts.iter().enumerate().filter(|(_, n)| **n != 1).collect();
+    assert!(wrong.is_empty(), "of {sent}, number and count: {wrong:?}");
     transfer(&client, &server);
     let again = connect();
     transfer(&again, &listener.accept().unwrap().0);
-
-    // The next process has the same programs.
-    let node = Process::start(h2.namespace(), &["run", file.name()]);
-    wait_for("the node answers", || tables().is_some());
-    transfer(&client, &server);
     drop(node);
     let down = run_in(h2.namespace(), &["down", NODE]);
     assert_eq!((down.code, down.err.as_str()), (0, ""), "{}", down.out);

@@ -31,7 +31,7 @@ pub struct LanCounters {
     pub supervision: u64,
     /// Supervision frames of another version, or incomplete.
     pub invalid_supervision: u64,
-    /// Supervision frames that the daemon did not read: more than 256 arrived between two readings, or it did not run.
+    /// Supervision frames for which the queue of 256 had no room. The daemon reads it every second.
     #[cfg_attr(feature = "serde", serde(default))]
     pub unread_supervision: u64,
     /// Supervision frames that claim the address of this node or of a station behind it.

@@ -11,9 +11,9 @@ pub(in crate::bench) fn fill(
     outcome: &mut Outcome,
     options: &Options,
     cpus: &Cpus,
-    found: &TcpResults,
+    results: &TcpResults,
 ) {
-    let TcpResults { backend, pairs, totals, numbered, discarded } = found;
+    let TcpResults { backend, pairs, totals, numbered, discarded } = results;
     let plain = match backend.is_user_space() {
         true => "bare AF_PACKET ring forwarder, two paths",
         false => "plain XDP redirect, two paths",

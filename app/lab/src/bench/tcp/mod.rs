@@ -116,13 +116,13 @@ pub(super) fn measure(
             };
             let before = Segments::read(stations.talker.namespace())?;
             let ends = (chain.server, chain.client);
-            let found = transfer(&stations, ends, &cpus, options.slice * SLICES)?;
+            let result = transfer(&stations, ends, &cpus, options.slice * SLICES)?;
             let segments = Segments::read(stations.talker.namespace())?.since(before);
-            chain.totals.sent += found.sent;
-            chain.totals.received += found.received;
+            chain.totals.sent += result.sent;
+            chain.totals.received += result.received;
             chain.totals.segments += segments.sent;
             chain.totals.retransmitted += segments.retransmitted;
-            Ok::<_, Error>(found.rate)
+            Ok::<_, Error>(result.rate)
         })?);
     }
     let [numbered, discarded] = chains[0].nodes.counted()?;

@@ -50,7 +50,10 @@ impl Nodes {
         let is_silent = |plane: &AnyPlane| {
             plane.supervise().is_ok_and(|ms| ms.is_some_and(|ms| ms < LIFE_CHECK_MS))
         };
-        interrupt::wait_until(SILENCE, || !planes.iter().any(is_silent))?;
+        if !interrupt::wait_until(SILENCE, || !planes.iter().any(is_silent))? {
+            let what = "the end of the silence after a start".to_owned();
+            return Err(Error::Timeout { what, seconds: SILENCE.as_secs_f64() });
+        }
         Ok(Self::Prp { chain, planes })
     }
 

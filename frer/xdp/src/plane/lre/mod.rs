@@ -22,11 +22,11 @@ use onbeat_wire::MacAddress;
 
 use self::state::State;
 use self::tables::{LreTables, mac, word};
-use super::Plane;
+use super::{Plane, Port};
 use super::groups::egress_port;
 use crate::abi::constants as c;
 use crate::error::{Error, Result};
-use crate::lans::{LanPrograms, LanSpec};
+use crate::lans::{Lan, LanPrograms, LanSpec};
 use crate::programs::RedundancyRole;
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -105,6 +105,8 @@ impl Plane {
             state.assign_slots(&self.grace)?;
             self.lre.state = Some(Mutex::new(state));
         }
+        // Programs pass frames to those at the tc ingress once the entity has its ports.
+        self.attach_to_stacks()?;
         let (now_ns, tick_ns) = (self.lre_now_ns()?, self.tick_ns);
         if let Some(mut state) = self.lre.state() {
             state.set(parameters, slots, now_ns, tick_ns);
@@ -143,11 +145,11 @@ impl Plane {
 
     /// Writes the interfaces of the LANs where programs send frames.
     pub(super) fn write_lans(&mut self) -> Result<()> {
-        let (Some(slots), Some(mut state)) = (self.lre.slots, self.lre.state()) else {
+        let (Some(slots), Some(state)) = (self.lre.slots, self.lre.state()) else {
             return Ok(());
         };
         let port = |slot: u8| self.ports.values().find(|port| port.slot == slot);
-        let [a, b, host] = slots.map(port);
+        let [a, b, _] = slots.map(port);
         let program = b.filter(|b| b.redundancy.is_some()).map(|b| b.programs.lan_b());
         let program = program.as_ref().map(|program| program.as_fd().as_raw_fd());
         let lans = [(a, None), (b, program)];
@@ -159,10 +161,25 @@ impl Plane {
                 state.tables.lans.remove(&lan)?;
             }
         }
+        // Until the entity is set, those of the former process run on: not all ports are attached yet.
+        let is_set = state.parameters.is_some();
+        drop(state);
+        if is_set { self.attach_to_stacks() } else { Ok(()) }
+    }
+
+    /// Attaches the programs between the network stacks of interfaces and the entity; also those that another process
+    /// detached.
+    fn attach_to_stacks(&self) -> Result<()> {
+        let (Some(slots), Some(mut state)) = (self.lre.slots, self.lre.state()) else {
+            return Ok(());
+        };
+        let port = |slot: u8| self.ports.values().find(|port| port.slot == slot);
+        let [a, b, host] = slots.map(port);
         let (Some(host), false) = (host, self.test_clock) else { return Ok(()) };
-        let lans = [a, b].map(|port| port.map(|port| port.ifindex));
-        let sends_copies = host.redundancy.is_some_and(|role| role.passes_frames);
-        let spec = LanSpec { host: host.ifindex, lans, sends_copies };
+        let is_generic = |port: &Port| port.mode == Mode::Generic;
+        let lan = |port: &Port| Lan { ifindex: port.ifindex, is_generic: is_generic(port) };
+        let lans = [a, b].map(|port| port.map(lan));
+        let spec = LanSpec { host: host.ifindex, lans, sends_copies: is_generic(host) };
         state.attach_to_stacks(spec, self.directory.as_deref())
     }
 
@@ -197,6 +214,8 @@ impl Plane {
         let port = |slot: u8| self.ports.values().find(|port| port.slot == slot);
         let lans = [slots[0], slots[1]].map(|slot| port(slot).map(|port| port.ifindex));
         frames.iter().for_each(|octets| state.send(now_ns, octets, lans));
+        drop(state);
+        self.attach_to_stacks()?;
         Ok(Some(next_ms))
     }
 

@@ -268,13 +268,14 @@ impl State {
 
     pub(super) fn note_supervision(&mut self, parameters: &Parameters) -> Result<()> {
         let forget_ns = self.forget_ns();
-        let mut frames = Vec::new();
+        let (mut frames, mut read) = (Vec::new(), 0);
         for _ in 0..c::LRE_WAITING {
             let octets = self.tables.supervision.lookup_and_delete(&[]);
             let octets = octets.context(|| "read supervision frames".to_owned())?;
             let Some(waiting) = octets.and_then(|o| frer_lre_supervision::from_octets(&o)) else {
                 break;
             };
+            read += 1;
             let lan = usize::from(waiting.lan != 0);
             let octets = waiting.octets.get(..waiting.length as usize).unwrap_or(&waiting.octets);
             let frame = Frame::parse(octets).ok();
@@ -291,7 +292,7 @@ impl State {
             }
             frames.push((frame.source(), lan, content, waiting.at_ns));
         }
-        if frames.len() == c::LRE_WAITING as usize {
+        if read == c::LRE_WAITING {
             // Frames were lost: those that contradict a claim can be among them.
             self.nodes.forget_claims();
             frames.retain(|(source, _, content, _)| {

@@ -276,6 +276,10 @@ impl Actor<'_> {
             Action::Carrier { node, lan, .. } | Action::Turn { node, lan, .. } => {
                 (node, Some(NodePort::Lan(lan)))
             }
+            // Programs continue without their daemon, and a start of it changes nothing.
+            Action::End { node, .. } | Action::Start { node } if self.plan.nodes[node].in_kernel => {
+                return;
+            }
             Action::End { node, .. } | Action::Start { node } => (node, None),
         };
         if !action.ends() {
