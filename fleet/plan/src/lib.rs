@@ -1,0 +1,25 @@
+//! Plans of a network: from nodes, links and streams to disjoint paths, delays, windows and the files of the nodes.
+//!
+//! ```text
+//! net.toml ─► input ─► network ─► plan ─► graph, groups, trees ─► routes ─► delay, window
+//!                                   │                                           │
+//!                                   └─► manifest, node_file, report, picture, failure ◄─┘
+//! ```
+//!
+//! It uses no clock, no socket and no kernel: files are read and written by the caller.
+#![forbid(unsafe_code)]
+
+pub mod delay;
+pub mod graph;
+pub mod groups;
+pub mod network;
+pub mod plan;
+pub mod route;
+pub mod trees;
+pub mod window;
+
+pub use network::Network;
+pub use plan::Plan;
+
+#[cfg(test)]
+mod tests;
