@@ -1,13 +1,16 @@
 //! Bounds of delay by total-flow analysis of first-in-first-out queues.
 //!
 //! A stream with interval T and jitter J (longest minus shortest delay up to a link) brings at most
-//! floor((t + J) / T) + 1 frames in any time t. While the load is at most 100 %, the longest wait of a frame at a link,
-//! its own transmission included, is the line time of one such burst of each stream, after one frame of other traffic
-//! that is being sent. Jitter depends on the bounds of earlier links and these on jitter: they are iterated from 0 to the
+//! floor((t + J) / T) + 1 frames in any time t. The longest wait of a frame at a link, its own transmission included, is
+//! the largest difference of the line time of these frames and t in a busy period that starts behind one frame of
+//! other traffic. Jitter depends on the bounds of earlier links and these on jitter: they are iterated from 0 to the
 //! least fixed point, also where paths form cycles. After a recovering relay a copy may have taken any path: the jitter
 //! of such a stream is its longest delay along all its arcs.
 //!
 //! Streams have strict priority over other traffic, whose frames have at most [`OTHER`] octets.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use crate::network::{Arc, Network, Stream};
 use crate::route::{ListenerPaths, Route};
@@ -19,7 +22,7 @@ pub const OTHER: u64 = 1542;
 const UNBOUNDED_NS: u64 = 10_000_000_000;
 
 /// Iterations without a fixed point after which the bounds count as infinite.
-const ITERATIONS: usize = 2000;
+const ITERATIONS: usize = 500;
 
 const NONE: u32 = u32::MAX;
 
@@ -88,49 +91,127 @@ pub fn bounds(network: &Network, routes: &[(&Stream, &Route)]) -> DelayBounds {
         flows.push(Flow { interval_ns, octets, first, last: steps.len(), mixes });
     }
     let fixed: Vec<u64> = network.arcs().map(|arc| fixed_ns(network, arc)).collect();
-    let line = |arc: u32, octets| network.line_time(Arc(arc), octets);
-    let mut is_used = vec![false; arcs];
-    steps.iter().for_each(|step| is_used[step.arc as usize] = true);
-    let start: Vec<u64> =
-        network.arcs().map(|arc| if is_used[arc.index()] { network.line_time(arc, OTHER) } else { 0 }).collect();
-    let mut queue = start.clone();
-    let mut jitter = vec![0u64; steps.len()];
+    let mut arrivals = Arrivals::new(arcs, &steps, &flows, network);
+    let mut queue: Vec<u64> = network.arcs().map(|arc| arrivals.queue_ns(network, arc)).collect();
     for _ in 0..ITERATIONS {
-        let mut next = start.clone();
         for flow in &flows {
-            let own = &steps[flow.first..flow.last];
-            let whole = flow.mixes.then(|| {
-                let each = own.iter().map(|step| queue[step.arc as usize] + fixed[step.arc as usize]);
-                each.sum::<u64>()
-            });
-            for (position, step) in own.iter().enumerate() {
-                let octets_ns = line(step.arc, flow.octets);
-                let at = flow.first + position;
-                jitter[at] = match (whole, step.previous) {
-                    (Some(whole), _) => whole,
-                    (None, NONE) => 0,
-                    (None, previous) => {
-                        let arc = steps[previous as usize].arc;
-                        let waits = queue[arc as usize].saturating_sub(line(arc, flow.octets));
-                        let (_, node) = network.ends(Arc(arc));
-                        jitter[previous as usize]
-                            + waits
-                            + network.nodes[node as usize].forwarding_ns
-                    }
-                };
-                let more = (octets_ns * jitter[at]).div_ceil(flow.interval_ns);
-                next[step.arc as usize] += octets_ns + more;
+            let own = flow.first..flow.last;
+            if flow.mixes {
+                let each = steps[own.clone()].iter();
+                let each = each.map(|step| queue[step.arc as usize] + fixed[step.arc as usize]);
+                let whole = each.sum::<u64>();
+                own.for_each(|at| arrivals.set_jitter(at, whole));
+                continue;
+            }
+            for at in own {
+                let Some(previous) = steps.get(steps[at].previous as usize) else { continue };
+                let arc = Arc(previous.arc);
+                let line_ns = network.line_time(arc, flow.octets);
+                let (_, node) = network.ends(arc);
+                let further = queue[arc.index()].saturating_sub(line_ns)
+                    + network.nodes[node as usize].forwarding_ns;
+                let before = arrivals.jitter(steps[at].previous as usize);
+                arrivals.set_jitter(at, before + further);
             }
         }
+        let next: Vec<u64> =
+            network.arcs().map(|arc| arrivals.queue_ns(network, arc)).collect();
         if next == queue {
             return DelayBounds { queue_ns: queue, is_bounded: true };
         }
-        if next.iter().any(|ns| *ns > UNBOUNDED_NS) {
+        queue = next;
+        if queue.iter().any(|ns| *ns > UNBOUNDED_NS) {
             break;
         }
-        queue = next;
     }
     DelayBounds { queue_ns: queue, is_bounded: false }
+}
+
+/// The frames of one stream at an arc, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Arrival {
+    line_ns: u64,
+    interval_ns: u64,
+    jitter_ns: u64,
+}
+
+/// The streams of each arc.
+struct Arrivals {
+    /// First arrival of each arc.
+    starts: Vec<u32>,
+    list: Vec<Arrival>,
+    /// The arrival of each step.
+    places: Vec<u32>,
+}
+
+impl Arrivals {
+    fn new(arcs: usize, steps: &[Step], flows: &[Flow], network: &Network) -> Self {
+        let mut starts = vec![0u32; arcs + 1];
+        steps.iter().for_each(|step| starts[step.arc as usize + 1] += 1);
+        for arc in 0..arcs {
+            starts[arc + 1] += starts[arc];
+        }
+        let mut next = starts.clone();
+        let mut list = vec![Arrival::default(); steps.len()];
+        let mut places = vec![0; steps.len()];
+        for flow in flows {
+            for at in flow.first..flow.last {
+                let arc = steps[at].arc;
+                places[at] = next[arc as usize];
+                next[arc as usize] += 1;
+                list[places[at] as usize] = Arrival {
+                    line_ns: network.line_time(Arc(arc), flow.octets),
+                    interval_ns: flow.interval_ns,
+                    jitter_ns: 0,
+                };
+            }
+        }
+        Self { starts, list, places }
+    }
+
+    fn jitter(&self, step: usize) -> u64 {
+        self.list[self.places[step] as usize].jitter_ns
+    }
+
+    fn set_jitter(&mut self, step: usize, jitter_ns: u64) {
+        self.list[self.places[step] as usize].jitter_ns = jitter_ns;
+    }
+
+    /// The longest wait at an arc: the largest backlog of a busy period.
+    fn queue_ns(&self, network: &Network, arc: Arc) -> u64 {
+        let span = self.starts[arc.index()] as usize..self.starts[arc.index() + 1] as usize;
+        let arrivals = &self.list[span];
+        if arrivals.is_empty() {
+            return 0;
+        }
+        // The work that arrives at once, and the times of further frames.
+        let mut work = network.line_time(arc, OTHER);
+        for arrival in arrivals {
+            work += arrival.line_ns * (arrival.jitter_ns / arrival.interval_ns + 1);
+        }
+        let further = |arrival: &Arrival| {
+            arrival.interval_ns - arrival.jitter_ns % arrival.interval_ns
+        };
+        let early = arrivals.iter().enumerate().filter(|(_, arrival)| further(arrival) < work);
+        let mut events: BinaryHeap<Reverse<(u64, usize)>> =
+            early.map(|(index, arrival)| Reverse((further(arrival), index))).collect();
+        if !events.is_empty() {
+            // The busy period grows: all streams can contribute.
+            events = (arrivals.iter().enumerate())
+                .map(|(index, arrival)| Reverse((further(arrival), index)))
+                .collect();
+        }
+        let mut longest = work;
+        while let Some(Reverse((time, index))) = events.pop() {
+            if time >= work || longest > UNBOUNDED_NS {
+                break;
+            }
+            work += arrivals[index].line_ns;
+            longest = longest.max(work - time);
+            events.push(Reverse((time + arrivals[index].interval_ns, index)));
+        }
+        longest
+    }
 }
 
 /// Propagation and the longest time in the node at the end of an arc.

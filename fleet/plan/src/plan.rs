@@ -1,5 +1,6 @@
 //! Planning: routes within capacities, then delays and windows, without those that break a limit.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use crate::delay::{self, DelayBounds, DelayRange};
@@ -90,33 +91,24 @@ pub struct Plan {
 pub type PreviousRoutes = HashMap<String, (Route, Vec<DelayRange>)>;
 
 impl Plan {
-    /// Plans all streams, the largest rate first. A route of the previous plan that still protects its stream is kept.
+    /// Plans all streams. A route of the previous plan that still protects its stream is kept. If streams lack capacity,
+    /// further orders are tried: the plan that protects the most streams is returned.
     #[must_use]
     pub fn new(network: &Network, previous: &PreviousRoutes) -> Self {
-        let mut planner = Planner::new(network);
-        let mut order: Vec<usize> = (0..network.streams.len()).collect();
-        let streams = &network.streams;
-        order.sort_by_cached_key(|&index| {
-            (std::cmp::Reverse(streams[index].rate()), streams[index].name.clone())
-        });
-        let mut results = vec![None; streams.len()];
-        let mut kept = 0;
-        for &index in &order {
-            let Some((route, _)) = previous.get(&streams[index].name) else { continue };
-            if planner.holds(&streams[index], route) {
-                planner.admit(&streams[index], route);
-                results[index] = Some((StreamPlan::Protected, Some(route.clone())));
-                kept += 1;
+        let mut best: Option<Admission<'_>> = None;
+        for order in Order::ALL {
+            let admission = Admission::new(network, previous, order);
+            let is_better = best.as_ref().is_none_or(|best| admission.count() > best.count());
+            let lacks_capacity = admission.lacks_capacity();
+            if is_better {
+                best = Some(admission);
+            }
+            if !lacks_capacity {
+                break;
             }
         }
-        for &index in &order {
-            if results[index].is_none() {
-                results[index] = Some(planner.route(&streams[index]));
-            }
-        }
-        planner.retry(&order, &mut results);
-        let results = results.into_iter().flatten();
-        let (streams, routes): (Vec<_>, Vec<_>) = results.unzip();
+        let Admission { planner, results, kept } = best.expect("there is an order");
+        let (streams, routes): (Vec<_>, Vec<_>) = results.into_iter().unzip();
         planner.finish(streams, routes, previous, kept)
     }
 
@@ -133,6 +125,77 @@ impl Plan {
 }
 
 type StreamResult = (StreamPlan, Option<Route>);
+
+/// The order in which streams are routed.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    LargestFirst,
+    SmallestFirst,
+    /// By rate times the number of links of the least pair in the idle network.
+    LeastUseFirst,
+}
+
+impl Order {
+    const ALL: [Self; 3] = [Self::LargestFirst, Self::LeastUseFirst, Self::SmallestFirst];
+
+    fn of(self, planner: &mut Planner<'_>) -> Vec<usize> {
+        let streams = &planner.network.streams;
+        let mut order: Vec<usize> = (0..streams.len()).collect();
+        let keys: Vec<u64> = streams
+            .iter()
+            .map(|stream| match self {
+                Self::LargestFirst => u64::MAX - stream.rate(),
+                Self::SmallestFirst => stream.rate(),
+                Self::LeastUseFirst => stream.rate() * planner.idle_links(stream),
+            })
+            .collect();
+        order.sort_by(|a, b| (keys[*a], &streams[*a].name).cmp(&(keys[*b], &streams[*b].name)));
+        order
+    }
+}
+
+/// Routes of all streams within the capacities.
+struct Admission<'a> {
+    planner: Planner<'a>,
+    results: Vec<StreamResult>,
+    kept: usize,
+}
+
+impl<'a> Admission<'a> {
+    fn new(network: &'a Network, previous: &PreviousRoutes, order: Order) -> Self {
+        let mut planner = Planner::new(network);
+        let order = order.of(&mut planner);
+        let streams = &network.streams;
+        let mut results = vec![None; streams.len()];
+        let mut kept = 0;
+        for &index in &order {
+            let Some((route, _)) = previous.get(&streams[index].name) else { continue };
+            if planner.holds(&streams[index], route) {
+                planner.admit(&streams[index], route);
+                results[index] = Some((StreamPlan::Protected, Some(route.clone())));
+                kept += 1;
+            }
+        }
+        for &index in &order {
+            if results[index].is_none() {
+                results[index] = Some(planner.route(&streams[index]));
+            }
+        }
+        planner.retry(&order, &mut results);
+        Self { planner, results: results.into_iter().flatten().collect(), kept }
+    }
+
+    /// The protected streams.
+    fn count(&self) -> usize {
+        self.results.iter().filter(|(stream, _)| *stream == StreamPlan::Protected).count()
+    }
+
+    fn lacks_capacity(&self) -> bool {
+        self.results.iter().any(|(stream, _)| {
+            matches!(stream, StreamPlan::Refused(Refusal::Capacity { .. }))
+        })
+    }
+}
 
 /// The state of planning.
 struct Planner<'a> {
@@ -166,6 +229,17 @@ impl<'a> Planner<'a> {
 
     fn available(&self, stream: &Stream) -> Availability<'_> {
         Availability { room: &self.room, rate: stream.rate(), transit: &self.transit }
+    }
+
+    /// Links of the least paths in the idle network.
+    fn idle_links(&mut self, stream: &Stream) -> u64 {
+        let rate = stream.rate();
+        let idle = Availability { room: &self.unlimited, rate, transit: &self.transit };
+        let each = stream.listeners.iter().map(|listener| {
+            let paths = self.graph.paths(stream.talker, *listener, stream.paths.into(), idle);
+            paths.iter().map(Vec::len).sum::<usize>()
+        });
+        each.sum::<usize>() as u64
     }
 
     /// Whether a route of a previous plan protects the stream in this network.
@@ -409,6 +483,28 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Streams to refuse so that delays become bounded: of those on the arc with the longest queue, the ones with the
+    /// largest rate.
+    fn unbounded(
+        &self,
+        bounds: &DelayBounds,
+        routes: &[Option<Route>],
+    ) -> Vec<(usize, Refusal)> {
+        let worst = self.network.arcs().max_by_key(|arc| bounds.queue_ns[arc.index()]);
+        let uses = |index: &usize| {
+            let arcs = routes[*index].iter().flat_map(Route::paths).flatten();
+            arcs.copied().any(|arc| Some(arc) == worst)
+        };
+        let mut users: Vec<usize> = (0..routes.len()).filter(uses).collect();
+        let streams = &self.network.streams;
+        users.sort_by_key(|index| Reverse(streams[*index].rate()));
+        users.truncate(1 + users.len() / 32);
+        let refusal = |index: usize| {
+            (index, Refusal::Delay { listener: streams[index].listeners[0], bound_ns: None })
+        };
+        users.into_iter().map(refusal).collect()
+    }
+
     /// Computes delays and windows; refuses the streams that exceed their limits.
     fn finish(
         self,
@@ -428,15 +524,19 @@ impl<'a> Planner<'a> {
             let bounds = delay::bounds(network, &routed);
             let mut delays = vec![Vec::new(); routes.len()];
             let mut windows = vec![None; routes.len()];
-            let mut refusals = Vec::new();
-            for (index, route) in routes.iter().enumerate() {
+            let mut refusals = match bounds.is_bounded {
+                true => Vec::new(),
+                false => self.unbounded(&bounds, &routes),
+            };
+            let late = if bounds.is_bounded { &routes[..] } else { &[] };
+            for (index, route) in late.iter().enumerate() {
                 let Some(route) = route else { continue };
                 let stream = &network.streams[index];
                 let listeners = route.listeners.iter();
                 let ranges: Vec<DelayRange> = listeners
                     .map(|paths| bounds.listener(network, stream, route, paths))
                     .collect();
-                let refusal = exceeded(stream, &ranges, bounds.is_bounded);
+                let refusal = exceeded(stream, &ranges);
                 let old = previous.get(&stream.name).map_or(&[][..], |(_, ranges)| ranges);
                 let all = [&ranges[..], old].concat();
                 delays[index] = ranges;
@@ -468,14 +568,9 @@ impl<'a> Planner<'a> {
 const MOVES: usize = 8;
 
 /// The limit of delay that a stream exceeds.
-fn exceeded(stream: &Stream, ranges: &[DelayRange], is_bounded: bool) -> Option<Refusal> {
-    let bound = |range: &DelayRange| is_bounded.then_some(range.longest_ns);
-    let is_late = |range: &&DelayRange| match stream.max_delay_ns {
-        Some(limit) => bound(range).is_none_or(|ns| ns > limit),
-        // Recovery requires a bound, too.
-        None => !is_bounded && stream.paths > 1,
-    };
-    let position = ranges.iter().position(|range| is_late(&range))?;
-    let listener = stream.listeners[position];
-    Some(Refusal::Delay { listener, bound_ns: bound(&ranges[position]) })
+fn exceeded(stream: &Stream, ranges: &[DelayRange]) -> Option<Refusal> {
+    let limit = stream.max_delay_ns?;
+    let position = ranges.iter().position(|range| range.longest_ns > limit)?;
+    let (listener, bound_ns) = (stream.listeners[position], Some(ranges[position].longest_ns));
+    Some(Refusal::Delay { listener, bound_ns })
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::random::{self, Random};
 use crate::graph::{Availability, Graph};
 use crate::network::{Arc, Network};
-use crate::plan::{Plan, PreviousRoutes, StreamPlan};
+use crate::plan::{Plan, Refusal, PreviousRoutes, StreamPlan};
 use crate::route::{ListenerPaths, Route};
 use crate::groups;
 
@@ -153,6 +153,9 @@ fn accepted_streams_are_near_the_optimum() {
             assert!(plan.load[arc.index()] <= network.capacity(arc));
         }
         // Bounds of delay are no part of this judgment.
+        for stream in &plan.streams {
+            if !matches!(stream, StreamPlan::Protected | StreamPlan::Refused(Refusal::Capacity{..})) { eprintln!("{stream:?}"); }
+        }
         accepted += plan.streams.iter().filter(|plan| **plan == StreamPlan::Protected).count();
         let streams: Vec<_> = network
             .streams
