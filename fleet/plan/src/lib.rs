@@ -10,10 +10,17 @@
 #![forbid(unsafe_code)]
 
 pub mod delay;
+pub mod difference;
+pub mod failure;
 pub mod graph;
 pub mod groups;
+pub mod input;
+pub mod manifest;
 pub mod network;
+pub mod node_file;
+pub mod picture;
 pub mod plan;
+pub mod report;
 pub mod route;
 pub mod trees;
 pub mod window;
