@@ -114,8 +114,7 @@ pub fn bounds(network: &Network, routes: &[(&Stream, &Route)]) -> DelayBounds {
                 arrivals.set_jitter(at, before + further);
             }
         }
-        let next: Vec<u64> =
-            network.arcs().map(|arc| arrivals.queue_ns(network, arc)).collect();
+        let next: Vec<u64> = network.arcs().map(|arc| arrivals.queue_ns(network, arc)).collect();
         if next == queue {
             return DelayBounds { queue_ns: queue, is_bounded: true };
         }
@@ -189,9 +188,8 @@ impl Arrivals {
         for arrival in arrivals {
             work += arrival.line_ns * (arrival.jitter_ns / arrival.interval_ns + 1);
         }
-        let further = |arrival: &Arrival| {
-            arrival.interval_ns - arrival.jitter_ns % arrival.interval_ns
-        };
+        let further =
+            |arrival: &Arrival| arrival.interval_ns - arrival.jitter_ns % arrival.interval_ns;
         let early = arrivals.iter().enumerate().filter(|(_, arrival)| further(arrival) < work);
         let mut events: BinaryHeap<Reverse<(u64, usize)>> =
             early.map(|(index, arrival)| Reverse((further(arrival), index))).collect();
@@ -224,7 +222,8 @@ impl DelayBounds {
     /// The delay range of one path.
     #[must_use]
     pub fn path(&self, network: &Network, stream: &Stream, path: &[Arc]) -> (u64, u64) {
-        let own = |arc: &Arc| network.line_time(*arc, stream.octets() - u64::from(crate::network::GAP));
+        let own =
+            |arc: &Arc| network.line_time(*arc, stream.octets() - u64::from(crate::network::GAP));
         let shortest = path.iter().map(|arc| network.links[arc.link()].delay_ns + own(arc)).sum();
         let longest =
             path.iter().map(|arc| self.queue_ns[arc.index()] + fixed_ns(network, *arc)).sum();

@@ -32,10 +32,7 @@ impl UsageIndex {
         for (stream, route) in plan.routed() {
             for arc in route.paths().flatten() {
                 let (from, to) = network.ends(*arc);
-                let users = [
-                    &mut index.links[arc.link()],
-                    &mut index.nodes[from as usize],
-                ];
+                let users = [&mut index.links[arc.link()], &mut index.nodes[from as usize]];
                 users.into_iter().for_each(|users| add(users, stream));
                 add(&mut index.nodes[to as usize], stream);
             }

@@ -142,7 +142,10 @@ impl<'a> Dijkstra<'a> {
             }
             self.ban_link(arc.link());
             for &group in &network.links[arc.link()].groups {
-                network.groups[group as usize].links.iter().for_each(|l| self.ban_link(*l as usize));
+                network.groups[group as usize]
+                    .links
+                    .iter()
+                    .for_each(|l| self.ban_link(*l as usize));
             }
         }
     }

@@ -69,7 +69,9 @@ pub struct ListenerEntry {
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// Not JSON of this form.
-    #[error("{file}: not a manifest of a plan: {source}; use the manifest.json that `onbeat plan -o` wrote")]
+    #[error(
+        "{file}: not a manifest of a plan: {source}; use the manifest.json that `onbeat plan -o` wrote"
+    )]
     Json {
         /// The file.
         file: String,
@@ -77,7 +79,9 @@ pub enum ManifestError {
         source: serde_json::Error,
     },
     /// Another format.
-    #[error("{file}: format {found:?} is not supported; plan again, this version writes {SCHEMA:?}")]
+    #[error(
+        "{file}: format {found:?} is not supported; plan again, this version writes {SCHEMA:?}"
+    )]
     Schema {
         /// The file.
         file: String,

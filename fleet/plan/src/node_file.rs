@@ -32,8 +32,7 @@ pub struct NodeFile {
 /// Returns the files of all nodes with streams, in the order of the nodes.
 #[must_use]
 pub fn all(network: &Network, plan: &Plan) -> Vec<NodeFile> {
-    let names: HashSet<&str> =
-        network.streams.iter().map(|stream| stream.name.as_str()).collect();
+    let names: HashSet<&str> = network.streams.iter().map(|stream| stream.name.as_str()).collect();
     let mut bodies = vec![(String::new(), 0usize); network.nodes.len()];
     let mut largest = vec![Vec::new(); network.nodes.len()];
     for (node, sizes) in network.nodes.iter().zip(&mut largest) {

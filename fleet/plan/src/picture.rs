@@ -42,7 +42,12 @@ pub fn draw(network: &Network, plan: &Plan, streams: &[usize]) -> String {
             svg,
             "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"rgb({red:.0},{other:.0},{other:.0})\" \
              stroke-width=\"{:.1}\"><title>{}: {load:.1} %</title></line>",
-            a.0, a.1, b.0, b.1, 1.0 + 5.0 * share, escape_markup(&link.name)
+            a.0,
+            a.1,
+            b.0,
+            b.1,
+            1.0 + 5.0 * share,
+            escape_markup(&link.name)
         );
     }
     for (number, &index) in streams.iter().enumerate() {

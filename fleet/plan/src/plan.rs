@@ -191,9 +191,9 @@ impl<'a> Admission<'a> {
     }
 
     fn lacks_capacity(&self) -> bool {
-        self.results.iter().any(|(stream, _)| {
-            matches!(stream, StreamPlan::Refused(Refusal::Capacity { .. }))
-        })
+        self.results
+            .iter()
+            .any(|(stream, _)| matches!(stream, StreamPlan::Refused(Refusal::Capacity { .. })))
     }
 }
 
@@ -306,7 +306,8 @@ impl<'a> Planner<'a> {
         }
         for arc in route.arcs() {
             let node = self.network.ends(arc).1 as usize;
-            self.transit[node] = self.network.nodes[node].relay && self.slots[node] + 2 <= MAX_STREAMS;
+            self.transit[node] =
+                self.network.nodes[node].relay && self.slots[node] + 2 <= MAX_STREAMS;
         }
     }
 
@@ -354,8 +355,7 @@ impl<'a> Planner<'a> {
         }
         let mut is_proven = false;
         if count == 2 {
-            let search =
-                groups::pair(self.network, &self.graph, [from, listener], available, sum);
+            let search = groups::pair(self.network, &self.graph, [from, listener], available, sum);
             if let Some(pair) = search.pair {
                 let paths = ListenerPaths { listener, paths: pair.into() };
                 return (StreamPlan::Protected, Some(Route { listeners: vec![paths] }));
@@ -408,8 +408,7 @@ impl<'a> Planner<'a> {
         let count = usize::from(stream.paths);
         let listeners = &stream.listeners;
         let available = self.available(stream);
-        let found =
-            trees::find(self.network, &self.graph, stream.talker, listeners, available);
+        let found = trees::find(self.network, &self.graph, stream.talker, listeners, available);
         let mut route = Route::default();
         for (paths, &listener) in found.into_iter().zip(listeners) {
             if paths.len() < 2 {
@@ -419,9 +418,7 @@ impl<'a> Planner<'a> {
                     (StreamPlan::Shared { elements: cut, .. }, _) => {
                         Refusal::NoTrees { listener, cut }
                     }
-                    (StreamPlan::Protected, _) => {
-                        Refusal::NoTrees { listener, cut: Vec::new() }
-                    }
+                    (StreamPlan::Protected, _) => Refusal::NoTrees { listener, cut: Vec::new() },
                 };
                 return (StreamPlan::Refused(refusal), None);
             }
@@ -485,11 +482,7 @@ impl<'a> Planner<'a> {
 
     /// Streams to refuse so that delays become bounded: of those on the arc with the longest queue, the ones with the
     /// largest rate.
-    fn unbounded(
-        &self,
-        bounds: &DelayBounds,
-        routes: &[Option<Route>],
-    ) -> Vec<(usize, Refusal)> {
+    fn unbounded(&self, bounds: &DelayBounds, routes: &[Option<Route>]) -> Vec<(usize, Refusal)> {
         let worst = self.network.arcs().max_by_key(|arc| bounds.queue_ns[arc.index()]);
         let uses = |index: &usize| {
             let arcs = routes[*index].iter().flat_map(Route::paths).flatten();
@@ -533,9 +526,8 @@ impl<'a> Planner<'a> {
                 let Some(route) = route else { continue };
                 let stream = &network.streams[index];
                 let listeners = route.listeners.iter();
-                let ranges: Vec<DelayRange> = listeners
-                    .map(|paths| bounds.listener(network, stream, route, paths))
-                    .collect();
+                let ranges: Vec<DelayRange> =
+                    listeners.map(|paths| bounds.listener(network, stream, route, paths)).collect();
                 let refusal = exceeded(stream, &ranges);
                 let old = previous.get(&stream.name).map_or(&[][..], |(_, ranges)| ranges);
                 let all = [&ranges[..], old].concat();

@@ -30,7 +30,9 @@ pub fn reason(network: &Network, plan: &Plan, index: usize) -> Option<String> {
             let count = stream.paths;
             let others = match is_proven {
                 true => format!("no {count} paths share less"),
-                false => "paths that share less were not found within the budget of the search".into(),
+                false => {
+                    "paths that share less were not found within the budget of the search".into()
+                }
             };
             format!("its paths share {}; {others}; add a link around it", list(elements))
         }
@@ -126,8 +128,7 @@ pub fn load_percent(network: &Network, plan: &Plan, arc: Arc) -> f64 {
 }
 
 fn loads(network: &Network, plan: &Plan) -> Counters {
-    let mut arcs: Vec<Arc> =
-        network.arcs().filter(|arc| plan.load[arc.index()] > 0).collect();
+    let mut arcs: Vec<Arc> = network.arcs().filter(|arc| plan.load[arc.index()] > 0).collect();
     arcs.sort_by(|a, b| {
         load_percent(network, plan, *b).total_cmp(&load_percent(network, plan, *a))
     });
@@ -222,15 +223,26 @@ pub fn explain(network: &Network, plan: &Plan, index: usize) -> Counters {
     let Some(route) = &plan.routes[index] else { return table };
     for (paths, range) in route.listeners.iter().zip(&plan.delays[index]) {
         let node = &network.nodes[paths.listener as usize].name;
-        row(&format!("delay to {node}"), format!(
-            "{} to {}", duration_ns(range.shortest_ns as f64), duration_ns(range.longest_ns as f64)
-        ));
+        row(
+            &format!("delay to {node}"),
+            format!(
+                "{} to {}",
+                duration_ns(range.shortest_ns as f64),
+                duration_ns(range.longest_ns as f64)
+            ),
+        );
         for (number, path) in paths.paths.iter().enumerate() {
             let hops: Vec<String> = path.iter().map(|arc| manifest::hop(network, *arc)).collect();
             let (shortest, longest) = plan.bounds.path(network, stream, path);
-            row(&format!("path {} to {node}", number + 1), format!(
-                "{}; {} to {}", hops.join(" "), duration_ns(shortest as f64), duration_ns(longest as f64)
-            ));
+            row(
+                &format!("path {} to {node}", number + 1),
+                format!(
+                    "{}; {} to {}",
+                    hops.join(" "),
+                    duration_ns(shortest as f64),
+                    duration_ns(longest as f64)
+                ),
+            );
         }
     }
     for part in route.parts(network, stream) {

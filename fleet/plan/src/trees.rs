@@ -134,8 +134,8 @@ impl<'a> Trees<'a> {
         for index in 1..self.preorder.len() {
             let node = self.preorder[index];
             let parent = self.parent[node as usize];
-            let reaches_above = self.number[self.low[node as usize] as usize]
-                < self.number[parent as usize];
+            let reaches_above =
+                self.number[self.low[node as usize] as usize] < self.number[parent as usize];
             self.block[node as usize] = if parent == root {
                 node
             } else if reaches_above {
@@ -297,9 +297,8 @@ impl<'a> Trees<'a> {
     fn paths(&self, listener: u32) -> ListenerTrees {
         if self.block[listener as usize] != NONE {
             let paths = [&self.ascending, &self.descending];
-            let found = paths.map(|tree| {
-                tree[listener as usize].is_some().then(|| self.path(tree, listener))
-            });
+            let found = paths
+                .map(|tree| tree[listener as usize].is_some().then(|| self.path(tree, listener)));
             return found.into_iter().flatten().collect();
         }
         self.attach(listener)

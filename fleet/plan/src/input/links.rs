@@ -23,7 +23,9 @@ pub(super) fn read(
     let ports: Vec<Names> = network
         .nodes
         .iter()
-        .map(|node| (0..).zip(&node.ports).map(|(index, port)| (port.name.clone(), index)).collect())
+        .map(|node| {
+            (0..).zip(&node.ports).map(|(index, port)| (port.name.clone(), index)).collect()
+        })
         .collect();
     for value in values {
         let Some(mut table) = value.table() else { continue };

@@ -71,7 +71,10 @@ fn read_ports(values: Vec<Value<'_>>, interfaces: &mut HashSet<String>) -> Vec<P
     for (number, value) in values.into_iter().enumerate() {
         if number == MAX_PORTS {
             value.fault(
-                format!("this is port {}, more than the {MAX_PORTS} towards other nodes", number + 1),
+                format!(
+                    "this is port {}, more than the {MAX_PORTS} towards other nodes",
+                    number + 1
+                ),
                 "remove ports, or use two nodes",
             );
             break;
@@ -134,7 +137,10 @@ pub(super) fn check_connection(network: &Network, places: &[Value<'_>]) {
     while let Some(node) = next {
         let names = [node, 0].map(|index| &network.nodes[index].name);
         places[node].fault(
-            format!("the network is in pieces: no links lead from node {:?} to node {:?}", names[0], names[1]),
+            format!(
+                "the network is in pieces: no links lead from node {:?} to node {:?}",
+                names[0], names[1]
+            ),
             "add [[link]] between the pieces, or plan each piece by a file of its own",
         );
         next = reach(node);

@@ -50,15 +50,12 @@ impl Reader<'_> {
         let listeners = table.require("listeners", "[\"b\"]");
         let addressed = table.require("address", "\"01:00:5e:00:00:01\"");
         let vlan = table.take("vlan").and_then(|value| value.number(1..=4094));
-        let interval = table
-            .require("interval-us", "1000")
-            .and_then(|value| value.number(1..=60_000_000u32));
+        let interval =
+            table.require("interval-us", "1000").and_then(|value| value.number(1..=60_000_000u32));
         let size = table.require("size", "128").and_then(|value| value.number(64..=9018u32));
         let path_value = table.take("paths");
         let paths = path_value.as_ref().and_then(|value| value.number(1..=MAX_PATHS));
-        let delay = table
-            .take("max-delay-us")
-            .and_then(|value| value.number(1..=60_000_000u32));
+        let delay = table.take("max-delay-us").and_then(|value| value.number(1..=60_000_000u32));
 
         let stream_name = named.as_ref().and_then(name);
         if let (Some(value), Some(name)) = (&named, &stream_name) {
@@ -90,7 +87,9 @@ impl Reader<'_> {
             if *count == MAX_STREAMS + 1 {
                 let node = &network.nodes[node as usize].name;
                 value.fault(
-                    format!("this is stream {count} of node {node:?}; a node has {MAX_STREAMS} at most"),
+                    format!(
+                        "this is stream {count} of node {node:?}; a node has {MAX_STREAMS} at most"
+                    ),
                     "move streams to another node",
                 );
             }
@@ -159,9 +158,8 @@ impl Reader<'_> {
             Entry::Occupied(others) => others.into_mut(),
             Entry::Vacant(entry) => entry.insert(Vec::new()),
         };
-        let same = |other: &&(Option<u16>, String)| {
-            other.0 == vlan || other.0.is_none() || vlan.is_none()
-        };
+        let same =
+            |other: &&(Option<u16>, String)| other.0 == vlan || other.0.is_none() || vlan.is_none();
         if let Some((_, other)) = others.iter().find(same) {
             value.fault(
                 format!("stream {other:?} has the same address {address} in this VLAN, or in any"),

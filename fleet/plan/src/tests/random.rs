@@ -31,11 +31,8 @@ pub(crate) fn network(nodes: usize, links: &[(usize, usize, u64)]) -> Network {
         forwarding_ns: 0,
         ports: Vec::new(),
     };
-    let mut network = Network {
-        nodes: (0..nodes).map(node).collect(),
-        load_percent: 75,
-        ..Network::default()
-    };
+    let mut network =
+        Network { nodes: (0..nodes).map(node).collect(), load_percent: 75, ..Network::default() };
     for &(a, b, delay_ns) in links {
         let ends = [a, b].map(|node| {
             let ports = &mut network.nodes[node].ports;

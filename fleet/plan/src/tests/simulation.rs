@@ -15,9 +15,8 @@ use crate::window::Window;
 /// A frame at the egress queue of an arc: time, order, arc, stream, number, time of its creation.
 type Event = (u64, u64, u32, usize, u32, u64);
 
-/// Plays frames through first-in-first-out queues. Each queue starts behind a frame of other traffic whenever it is
-/// idle. Returns the longest delay of the first copy to each listener of each stream when `failed` links are cut, and the
-/// longest of any copy.
+/// Plays frames through first-in-first-out queues. A frame at an idle queue waits for a frame of other traffic. Returns the
+/// longest delay to each listener of each stream.
 fn play(network: &Network, plan: &Plan, random: &mut Random, frames: u32) -> Vec<Vec<u64>> {
     let mut events: BinaryHeap<Reverse<Event>> = BinaryHeap::new();
     let mut order = 0;
@@ -88,7 +87,7 @@ fn play(network: &Network, plan: &Plan, random: &mut Random, frames: u32) -> Vec
 fn no_simulated_delay_exceeds_the_stated_bound() {
     let mut random = Random(21);
     let (mut delays, mut tight) = (0, 0.0f64);
-    for round in 0..120 {
+    for round in 0..60 {
         let nodes = 4 + random.below(8);
         let mut network = random::connected(&mut random, nodes, nodes);
         network.nodes.iter_mut().for_each(|node| node.forwarding_ns = 2000);
@@ -125,7 +124,7 @@ fn no_simulated_delay_exceeds_the_stated_bound() {
     }
     eprintln!("{delays} delays, up to {:.0} % of their bounds", 100.0 * tight);
     // The simulation comes near the bounds.
-    assert!(delays > 1000 && tight > 0.5, "{delays}, {tight}");
+    assert!(delays > 500 && tight > 0.5, "{delays}, {tight}");
 }
 
 /// Lost and doubled frames of a listener: `before` is the delay of both copies up to frame 5,000, `after` the delay of
