@@ -6,7 +6,7 @@
 //!                                   └─► manifest, node_file, report, picture, failure ◄─┘
 //! ```
 //!
-//! It uses no clock, no socket and no kernel: files are read and written by the caller.
+//! It uses no clock, no socket and no kernel. `Network::load` alone reads a file; the caller writes all others.
 #![forbid(unsafe_code)]
 
 pub mod delay;
