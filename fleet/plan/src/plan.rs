@@ -129,14 +129,14 @@ type StreamResult = (StreamPlan, Option<Route>);
 /// The order in which streams are routed.
 #[derive(Debug, Clone, Copy)]
 enum Order {
-    LargestFirst,
-    SmallestFirst,
+    LargestRate,
+    SmallestRate,
     /// By rate times the number of links of the least pair in the idle network.
-    LeastUseFirst,
+    LeastUse,
 }
 
 impl Order {
-    const ALL: [Self; 3] = [Self::LargestFirst, Self::LeastUseFirst, Self::SmallestFirst];
+    const ALL: [Self; 3] = [Self::LargestRate, Self::LeastUse, Self::SmallestRate];
 
     fn of(self, planner: &mut Planner<'_>) -> Vec<usize> {
         let streams = &planner.network.streams;
@@ -144,9 +144,9 @@ impl Order {
         let keys: Vec<u64> = streams
             .iter()
             .map(|stream| match self {
-                Self::LargestFirst => u64::MAX - stream.rate(),
-                Self::SmallestFirst => stream.rate(),
-                Self::LeastUseFirst => stream.rate() * planner.idle_links(stream),
+                Self::LargestRate => u64::MAX - stream.rate(),
+                Self::SmallestRate => stream.rate(),
+                Self::LeastUse => stream.rate() * planner.idle_links(stream),
             })
             .collect();
         order.sort_by(|a, b| (keys[*a], &streams[*a].name).cmp(&(keys[*b], &streams[*b].name)));
