@@ -88,6 +88,10 @@ check_test() {
 	have python3 || need python3 "runs the checks of results"
 	python3 -c 'import jsonschema' 2>/dev/null ||
 		need python3-jsonschema "checks results against their schema"
+	/usr/bin/python3 -c 'import networkx' 2>/dev/null ||
+		need python3-networkx "finds disjoint paths independently of onbeat"
+	/usr/bin/python3 -c 'import scipy' 2>/dev/null ||
+		need python3-scipy "solves plans of small networks independently of onbeat"
 	have clang-format || need clang-format "checks the style of the BPF programs"
 
 	have mandoc || need mandoc "checks the manual pages"

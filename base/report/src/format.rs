@@ -138,6 +138,12 @@ fn grouped(digits: &str) -> String {
     text
 }
 
+/// Escapes text for HTML and XML.
+#[must_use]
+pub fn markup(text: &str) -> String {
+    crate::svg::escape(text)
+}
+
 /// Parses a time, a whole number with its unit: `5ms`, `250us`, `1h`.
 ///
 /// # Errors

@@ -31,6 +31,7 @@ pub mod documents;
 pub mod memory;
 pub mod powerlink;
 pub mod prp;
+pub mod python;
 pub mod vectors;
 pub mod wildcard;
 

@@ -176,6 +176,18 @@ fn pure_crates_do_not_access_the_kernel() {
     }
 }
 
+/// `Network::load` reads a file by base/config, which links crates with access to the kernel.
+#[test]
+fn the_planner_itself_does_not_access_the_kernel() {
+    let tests = root().join("fleet/plan/src/tests");
+    for file in sources(&root().join("fleet/plan/src")) {
+        let text = fs::read_to_string(&file).expect("read a source");
+        for used in ["std::net::", "std::fs", "std::process", "Instant::now", "SystemTime::now"] {
+            assert!(!text.contains(used) || file.starts_with(&tests), "{}: {used}", file.display());
+        }
+    }
+}
+
 /// Returns the Rust sources below a directory.
 fn sources(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };

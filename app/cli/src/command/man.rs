@@ -80,6 +80,7 @@ mod tests {
                 "onbeat-stream",
                 "onbeat-reload",
                 "onbeat-down",
+                "onbeat-plan",
                 "onbeat-irq",
                 "onbeat-delay",
                 "onbeat-powerlink",

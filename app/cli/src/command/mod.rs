@@ -6,6 +6,7 @@ mod down;
 mod irq;
 pub(crate) mod laboratory;
 mod man;
+mod plan;
 mod powerlink;
 mod protect;
 mod reload;
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Stream(stream::Arguments),
     Reload(reload::Arguments),
     Down(down::Arguments),
+    Plan(plan::Arguments),
     Irq(irq::Arguments),
     Delay(Box<delay::Arguments>),
     Powerlink(powerlink::Arguments),
@@ -71,6 +73,7 @@ impl Command {
             Command::Stream(arguments) => arguments.execute(),
             Command::Reload(arguments) => arguments.execute(),
             Command::Down(arguments) => arguments.execute(),
+            Command::Plan(arguments) => arguments.execute(),
             Command::Irq(arguments) => arguments.execute(),
             Command::Delay(arguments) => arguments.execute(),
             Command::Powerlink(arguments) => arguments.execute(),

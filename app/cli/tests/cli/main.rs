@@ -8,6 +8,7 @@ mod files;
 mod help;
 mod install;
 mod node;
+mod plan;
 mod results;
 mod run;
 mod service;

@@ -1,0 +1,130 @@
+//! Measures planning: grids of relays with random streams between them.
+//!
+//! `cargo run --release -p onbeat-plan --example speed -- WIDTH HEIGHT STREAMS`
+
+use std::time::Instant;
+
+use onbeat_plan::network::{End, Host, Link, Node, Port, Stream};
+use onbeat_plan::plan::{Plan, PreviousRoutes};
+use onbeat_plan::route::Element;
+use onbeat_plan::{Network, failure, node_file};
+use onbeat_wire::MacAddress;
+
+fn main() {
+    let numbers: Vec<usize> =
+        std::env::args().skip(1).map(|word| word.parse().expect("a number")).collect();
+    let [width, height, streams] = numbers[..] else { panic!("WIDTH HEIGHT STREAMS") };
+    let network = network(width, height, streams);
+    let start = Instant::now();
+    let plan = Plan::new(&network, &PreviousRoutes::default());
+    println!("plan: {:.3} s", start.elapsed().as_secs_f64());
+    let refused = network.streams.len() - plan.routed().count();
+    println!(
+        "streams: {}, refused: {refused}, complete: {}",
+        network.streams.len(),
+        plan.is_complete()
+    );
+    let most = network
+        .arcs()
+        .map(|arc| onbeat_plan::report::load_percent(&network, &plan, arc))
+        .fold(0.0, f64::max);
+    println!("highest load: {most:.1} %");
+
+    let start = Instant::now();
+    let links = (0..network.links.len() as u32).map(Element::Link);
+    let elements = links.chain((0..network.nodes.len() as u32).map(Element::Node));
+    let effects = failure::effects(&network, &plan, elements);
+    let cut: usize = effects.iter().map(|effect| effect.cut.len()).sum();
+    println!(
+        "what-if of {} elements: {:.3} s, {cut} cut",
+        effects.len(),
+        start.elapsed().as_secs_f64()
+    );
+
+    let previous: PreviousRoutes = plan
+        .routed()
+        .map(|(index, route)| {
+            (network.streams[index].name.clone(), (route.clone(), plan.delays[index].clone()))
+        })
+        .collect();
+    let mut without = network.clone();
+    // The link with the most streams carries none any more.
+    let busiest = network.arcs().max_by_key(|arc| plan.load[arc.index()]).expect("an arc");
+    without.links[busiest.link()].speed_mbps = 1;
+    let start = Instant::now();
+    let again = Plan::new(&without, &previous);
+    let moved = network.streams.len() - again.kept;
+    println!(
+        "plan again without a link: {:.3} s, {moved} streams moved",
+        start.elapsed().as_secs_f64()
+    );
+
+    let start = Instant::now();
+    let octets: usize = node_file::all(&network, &plan).iter().map(|file| file.text.len()).sum();
+    println!("node files: {:.3} s, {octets} octets", start.elapsed().as_secs_f64());
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    println!(
+        "{}",
+        status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("VmHWM: unknown")
+    );
+}
+
+fn network(width: usize, height: usize, streams: usize) -> Network {
+    let node = |index: usize| Node {
+        name: format!("n{index}"),
+        host: Some(Host { interface: "tsn0".into(), create: true }),
+        relay: true,
+        forwarding_ns: 50_000,
+        ports: Vec::new(),
+    };
+    let mut network = Network {
+        nodes: (0..width * height).map(node).collect(),
+        load_percent: 75,
+        ..Network::default()
+    };
+    for index in 0..width * height {
+        let right = (index % width + 1 < width).then_some(index + 1);
+        let below = (index + width < width * height).then_some(index + width);
+        for other in right.into_iter().chain(below) {
+            let ends = [index, other].map(|node| {
+                let ports = &mut network.nodes[node].ports;
+                let name = format!("p{}", ports.len());
+                ports.push(Port { interface: name.clone(), name, speed_mbps: 1000 });
+                End { node: node as u32, port: ports.len() as u32 - 1 }
+            });
+            let name = format!("l{}", network.links.len());
+            network.links.push(Link {
+                name,
+                ends,
+                speed_mbps: 1000,
+                delay_ns: 500,
+                groups: vec![],
+            });
+        }
+    }
+    let mut state = 1u64;
+    let mut below = |limit: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % limit
+    };
+    while network.streams.len() < streams {
+        let (talker, listener) = (below(width * height), below(width * height));
+        if talker == listener {
+            continue;
+        }
+        let number = network.streams.len();
+        let [a, b, c, d] = (number as u32).to_be_bytes();
+        network.streams.push(Stream {
+            name: format!("s{number}"),
+            talker: talker as u32,
+            listeners: vec![listener as u32],
+            address: MacAddress([1, 0, a | 0x5e, b, c, d]),
+            vlan: None,
+            interval_ns: [1_000_000, 2_000_000, 4_000_000, 10_000_000][below(4)],
+            size: 64 + below(192) as u32,
+            paths: 2,
+            max_delay_ns: None,
+        });
+    }
+    network
+}

@@ -1,0 +1,157 @@
+//! Manifests, files, failures, differences and pictures.
+
+use super::input::RING;
+use super::random::{self, Random};
+use crate::difference::{self, ChangeKind};
+use crate::failure;
+use crate::manifest::Manifest;
+use crate::plan::PreviousRoutes;
+use crate::route::Element;
+use crate::{Network, Plan, node_file, picture, report};
+
+fn plan(network: &Network) -> Plan {
+    Plan::new(network, &PreviousRoutes::default())
+}
+
+fn manifest(network: &Network, plan: &Plan) -> Manifest {
+    Manifest::new(network, plan, &node_file::all(network, plan))
+}
+
+#[test]
+fn files_of_the_nodes_of_a_ring() {
+    let mut network = Network::parse(RING, "net.toml").unwrap();
+    network.groups.clear();
+    network.links.iter_mut().for_each(|link| link.groups.clear());
+    let plan = plan(&network);
+    let files = node_file::all(&network, &plan);
+    assert_eq!(files.iter().map(|file| file.streams).collect::<Vec<_>>(), [1, 1, 1, 1]);
+    let expected = r#"# Written by onbeat plan.
+
+[node]
+name = "d"
+
+[[port]]
+name = "p1"
+interface = "eth7"
+
+[[port]]
+name = "p2"
+interface = "p2"
+
+[[port]]
+name = "host"
+interface = "tsn0"
+
+[[stream]]
+name = "axis"
+recover = { history-length = 64, reset-timeout-ms = 51 }
+member = [
+  { port = "p1", identify = { type = "null", destination = "01:00:5e:00:00:01" } },
+  { port = "p2", identify = { type = "null", destination = "01:00:5e:00:00:01" } },
+]
+egress = [{ port = "host", tag = "none" }]
+"#;
+    assert_eq!(files[3].text, expected);
+}
+
+#[test]
+fn a_manifest_keeps_routes_through_json() {
+    let mut random = Random(31);
+    let mut network = random::grid(4, 4);
+    for number in 0..20 {
+        let (talker, listener) = (random.below(16), random.below(16));
+        if talker != listener {
+            network.streams.push(random::stream(number, talker, &[listener]));
+        }
+    }
+    let first = plan(&network);
+    let written = manifest(&network, &first);
+    let text = serde_json::to_string(&written).unwrap();
+    let read = Manifest::parse(&text, "manifest.json").unwrap();
+    assert_eq!(read, written);
+    let again = Plan::new(&network, &read.routes(&network));
+    assert_eq!((again.kept, &again.routes), (network.streams.len(), &first.routes));
+    assert!(difference::between(&written, &manifest(&network, &again)).is_empty());
+
+    // Without its links, no route is kept, and nothing panics.
+    let other = random::grid(2, 2);
+    assert!(read.routes(&other).is_empty());
+    for (text, message) in [
+        ("{}", "not a manifest"),
+        (&text.replace("onbeat-plan/1", "onbeat-plan/9"), "onbeat-plan/9"),
+    ] {
+        let error = Manifest::parse(text, "manifest.json").unwrap_err().to_string();
+        assert!(error.contains(message) && error.contains("manifest.json"), "{error}");
+    }
+}
+
+#[test]
+fn differences_name_streams_and_nodes() {
+    let mut network =
+        random::network(4, &[(0, 1, 1), (1, 3, 1), (0, 2, 1), (2, 3, 1), (0, 3, 900_000)]);
+    network.streams = vec![random::stream(0, 0, &[3]), random::stream(1, 0, &[1])];
+    let old = manifest(&network, &plan(&network));
+    network.streams.remove(1);
+    network.links[4].delay_ns = 0;
+    network.streams.push(random::stream(2, 1, &[2]));
+    let new = manifest(&network, &plan(&network));
+    let changes = difference::between(&old, &new);
+    let kinds: Vec<_> = changes.iter().map(|change| (change.name.as_str(), change.kind)).collect();
+    assert_eq!(
+        kinds,
+        [("s0", ChangeKind::Reroute), ("s1", ChangeKind::Removal), ("s2", ChangeKind::Addition)]
+    );
+    assert!(changes[0].nodes.contains(&"n3".to_owned()));
+    let [streams, nodes] = report::differences(&changes);
+    assert_eq!((streams.rows.len(), nodes.rows.len()), (3, 4));
+}
+
+#[test]
+fn failures_of_a_ring_cut_nothing_and_groups_may() {
+    let network = Network::parse(RING, "net.toml").unwrap();
+    let ring = plan(&network);
+    // Both sides of the ring are in the group "duct".
+    assert!(!ring.is_complete());
+    let effects = failure::effects(&network, &ring, Element::all(&network));
+    for effect in &effects {
+        let cut = effect.element == Element::Group(1);
+        assert_eq!(effect.cut, if cut { vec![0] } else { vec![] }, "{effect:?}");
+    }
+    let reason = report::reason(&network, &ring, 0).unwrap();
+    assert!(reason.contains("group duct") && reason.contains("no 2 paths share less"), "{reason}");
+    for (name, element) in [
+        ("right", Element::Link(2)),
+        ("d:p1", Element::Link(2)),
+        ("c", Element::Node(2)),
+        ("tray", Element::Group(0)),
+    ] {
+        assert_eq!(Element::find(&network, name), Some(element));
+    }
+    assert_eq!(Element::find(&network, "x"), None);
+}
+
+#[test]
+fn pictures_show_every_node_once() {
+    for nodes in [2, 10, 200] {
+        let mut random = Random(nodes as u64);
+        let mut network = random::connected(&mut random, nodes, nodes);
+        network.nodes[0].name = "<n>".into();
+        network.streams.push(random::stream(0, 0, &[nodes - 1]));
+        let svg = picture::draw(&network, &plan(&network), &[0]);
+        assert_eq!(svg.matches("<circle").count(), nodes);
+        assert!(svg.contains("&lt;n&gt;") && !svg.contains("NaN") && !svg.contains("inf"));
+        // Names of nodes are apart.
+        let places: Vec<(f64, f64)> = svg
+            .lines()
+            .filter_map(|line| {
+                let (x, rest) = line.strip_prefix("<circle cx=\"")?.split_once('"')?;
+                let y = rest.strip_prefix(" cy=\"")?.split_once('"')?.0;
+                Some((x.parse().ok()?, y.parse().ok()?))
+            })
+            .collect();
+        for (number, a) in places.iter().enumerate() {
+            let near = |b: &&(f64, f64)| (a.0 - b.0).hypot(a.1 - b.1) < 12.0;
+            assert_eq!(places[number + 1..].iter().filter(near).count(), 0, "{nodes} nodes");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Routes on small and random networks.
+
+use std::collections::{HashMap, HashSet};
+
+use super::random::{self, Random};
+use crate::network::{Arc, Network, Stream};
+use crate::plan::{Plan, PreviousRoutes, Refusal, StreamPlan};
+use crate::route::{Element, Route};
+
+fn plan(network: &Network) -> Plan {
+    Plan::new(network, &PreviousRoutes::default())
+}
+
+/// Two rings of four nodes joined by one node, 3.
+fn two_rings() -> Network {
+    let links =
+        [(0, 1), (1, 3), (3, 2), (2, 0), (3, 4), (4, 6), (6, 5), (5, 3)].map(|(a, b)| (a, b, 100));
+    random::network(7, &links)
+}
+
+#[test]
+fn a_cut_node_is_named_and_its_paths_share_nothing_else() {
+    let mut network = two_rings();
+    network.streams.push(random::stream(0, 0, &[6]));
+    let plan = plan(&network);
+    let elements = vec![Element::Node(3)];
+    assert_eq!(plan.streams, [StreamPlan::Shared { elements, is_proven: true }]);
+    let route = plan.routes[0].as_ref().unwrap();
+    let parts = route.parts(&network, &network.streams[0]);
+    let relay = parts.iter().find(|part| part.node == 3).unwrap();
+    assert_eq!((relay.ingress.len(), relay.egress.len()), (2, 2));
+    let loss = route.losses(&network, &network.streams[0], Element::Node(3));
+    assert_eq!((loss.cut, loss.single), (1, 0));
+}
+
+#[test]
+fn an_unreachable_listener_and_full_links_are_refused() {
+    let mut network = random::network(3, &[(0, 1, 1)]);
+    network.streams.push(random::stream(0, 0, &[2]));
+    assert_eq!(plan(&network).streams, [StreamPlan::Refused(Refusal::Unreachable { listener: 2 })]);
+
+    let mut network = random::network(4, &[(0, 1, 1), (1, 3, 1), (0, 2, 1), (2, 3, 1)]);
+    for number in 0..3 {
+        let mut stream = random::stream(number, 0, &[3]);
+        (stream.size, stream.interval_ns) = (1500, 40_000);
+        network.streams.push(stream);
+    }
+    let plan = plan(&network);
+    let protected = plan.streams.iter().filter(|stream| **stream == StreamPlan::Protected);
+    assert_eq!(protected.count(), 2);
+    let refused = plan.streams.iter().find(|stream| **stream != StreamPlan::Protected);
+    assert!(matches!(refused, Some(StreamPlan::Refused(Refusal::Capacity { .. }))));
+}
+
+#[test]
+fn end_systems_are_no_relays() {
+    let mut network =
+        random::network(5, &[(0, 1, 1), (1, 4, 1), (0, 2, 1), (2, 4, 1), (0, 3, 1), (3, 4, 1)]);
+    network.nodes[1].relay = false;
+    network.streams.push(random::stream(0, 0, &[4]));
+    let plan = plan(&network);
+    assert!(plan.is_complete());
+    let nodes: Vec<u32> =
+        plan.routes[0].as_ref().unwrap().paths().map(|path| network.ends(path[0]).1).collect();
+    assert!(!nodes.contains(&1), "{nodes:?}");
+}
+
+#[test]
+fn trees_protect_every_listener_and_share_no_arc() {
+    let mut random = Random(7);
+    let (mut planned, mut refused) = (0, 0);
+    for _ in 0..1500 {
+        let nodes = 4 + random.below(12);
+        let further = random.below(2 * nodes);
+        let mut network = random::connected(&mut random, nodes, further);
+        for node in &mut network.nodes {
+            node.relay = random.below(5) > 0;
+        }
+        let talker = random.below(nodes);
+        let mut listeners: Vec<usize> =
+            (0..2 + random.below(4)).map(|_| random.below(nodes)).collect();
+        listeners.sort_unstable();
+        listeners.dedup();
+        listeners.retain(|listener| *listener != talker);
+        if listeners.len() < 2 {
+            continue;
+        }
+        network.streams.push(random::stream(0, talker, &listeners));
+        let all = plan(&network);
+        // A pair exists for each listener alone exactly if the trees exist: they are complete.
+        let alone = listeners.iter().all(|listener| {
+            let mut one = network.clone();
+            one.streams = vec![random::stream(0, talker, &[*listener])];
+            plan(&one).is_complete()
+        });
+        assert_eq!(all.is_complete(), alone, "{network:?}");
+        let Some(route) = &all.routes[0] else {
+            refused += 1;
+            continue;
+        };
+        planned += 1;
+        check_trees(&network, &network.streams[0], route);
+        for element in Element::all(&network) {
+            let loss = route.losses(&network, &network.streams[0], element);
+            assert_eq!(loss.cut, 0, "{element:?}");
+        }
+    }
+    assert!(planned > 200 && refused > 200, "{planned} {refused}");
+}
+
+/// Panics unless the first paths of all listeners are a tree, and the second ones another. Where both send by the same arc,
+/// a relay recovers.
+fn check_trees(network: &Network, stream: &Stream, route: &Route) {
+    let mut trees = [HashMap::new(), HashMap::new()];
+    for listener in &route.listeners {
+        for (tree, path) in trees.iter_mut().zip(&listener.paths) {
+            for arc in path {
+                let entry: Arc = *tree.entry(network.ends(*arc).1).or_insert(*arc);
+                assert_eq!(entry, *arc);
+            }
+        }
+    }
+    let [first, second] = trees.map(|tree| tree.into_values().collect::<HashSet<_>>());
+    let parts = route.parts(network, stream);
+    for arc in first.intersection(&second) {
+        let mut senders = parts.iter().filter(|part| part.egress.contains(arc));
+        let merged = |node: u32| parts.iter().any(|part| part.node == node && part.recovers);
+        let part = senders.next().expect("a sender");
+        assert!(
+            part.recovers
+                || part.ingress.iter().any(|arc| {
+                    let mut arc = *arc;
+                    loop {
+                        let node = network.ends(arc).0;
+                        let sender = parts.iter().find(|part| part.egress.contains(&arc));
+                        match sender.and_then(|part| part.ingress.first()) {
+                            _ if merged(node) => return true,
+                            Some(before) => arc = *before,
+                            None => return false,
+                        }
+                    }
+                })
+        );
+        assert!(senders.next().is_none(), "two copies on an arc");
+    }
+}
+
+/// The routes of a plan as those of a previous one.
+fn previous(network: &Network, plan: &Plan) -> PreviousRoutes {
+    let route = |(index, route): (usize, &Route)| {
+        (network.streams[index].name.clone(), (route.clone(), plan.delays[index].clone()))
+    };
+    plan.routed().map(route).collect()
+}
+
+#[test]
+fn a_further_plan_keeps_the_routes_that_hold() {
+    let mut random = Random(11);
+    let mut network = random::grid(5, 5);
+    for number in 0..60 {
+        let (a, b) = (random.below(25), random.below(25));
+        if a != b {
+            network.streams.push(random::stream(number, a, &[b]));
+        }
+    }
+    let first = plan(&network);
+    assert!(first.is_complete());
+    let old = previous(&network, &first);
+    let same = Plan::new(&network, &old);
+    assert_eq!((same.kept, &same.routes), (network.streams.len(), &first.routes));
+
+    // Without a link, the streams that used it move, and no other.
+    let gone = 12;
+    let mut cut = network.clone();
+    cut.links[gone].speed_mbps = 1;
+    let uses =
+        |route: &Option<Route>| route.as_ref().unwrap().arcs().iter().any(|arc| arc.link() == gone);
+    let affected = first.routes.iter().filter(|route| uses(route)).count();
+    let again = Plan::new(&cut, &old);
+    assert!(affected > 0 && again.is_complete());
+    assert_eq!(again.kept, network.streams.len() - affected);
+    assert!(!again.routes.iter().any(uses));
+}
