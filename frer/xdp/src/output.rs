@@ -210,7 +210,8 @@ fn attach(
         };
         let mut link = link.map_err(|error| cannot(error.to_string()))?;
         if let Some(directory) = directory {
-            link.pin(&directory.link_path(program.name)).map_err(|error| cannot(error.to_string()))?;
+            link.pin(&directory.link_path(program.name))
+                .map_err(|error| cannot(error.to_string()))?;
         }
         links.push(link);
     }

@@ -107,7 +107,8 @@ fn send_datagrams(plane: Plane, directions: &[(Host, Host)]) {
         let mut report = |case: &str, delivery: &Delivery| {
             print_row(case, (from, to), delivery);
             // Linux does not promise this under faults.
-            if (to == Host::Onbeat || case == "clean") && (delivery.lost, delivery.repeated()) != (0, 0)
+            if (to == Host::Onbeat || case == "clean")
+                && (delivery.lost, delivery.repeated()) != (0, 0)
             {
                 faults.push(format!("{case}, {} to {}: {delivery:?}", from.name(), to.name()));
             }
@@ -198,7 +199,13 @@ fn reach_station(plane: Plane) {
         let delivery = flow.finish();
         print_row("one without redundancy", (from, to), &delivery);
         // A station without redundancy is on one LAN, and receives one copy.
-        assert_eq!((delivery.lost, delivery.repeated()), (0, 0), "{} to {}", from.name(), to.name());
+        assert_eq!(
+            (delivery.lost, delivery.repeated()),
+            (0, 0),
+            "{} to {}",
+            from.name(),
+            to.name()
+        );
     }
     let san = network.mac(Host::San);
     let nodes = network.nodes().nodes;

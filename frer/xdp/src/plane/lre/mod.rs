@@ -22,8 +22,8 @@ use onbeat_wire::MacAddress;
 
 use self::state::State;
 use self::tables::{LreTables, mac, word};
-use super::{Plane, Port};
 use super::groups::egress_port;
+use super::{Plane, Port};
 use crate::abi::constants as c;
 use crate::error::{Error, Result};
 use crate::lans::{Lan, LanPrograms, LanSpec};

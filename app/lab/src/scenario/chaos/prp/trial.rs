@@ -277,7 +277,9 @@ impl Actor<'_> {
                 (node, Some(NodePort::Lan(lan)))
             }
             // Programs continue without their daemon, and a start of it changes nothing.
-            Action::End { node, .. } | Action::Start { node } if self.plan.nodes[node].in_kernel => {
+            Action::End { node, .. } | Action::Start { node }
+                if self.plan.nodes[node].in_kernel =>
+            {
                 return;
             }
             Action::End { node, .. } | Action::Start { node } => (node, None),
