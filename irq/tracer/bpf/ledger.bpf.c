@@ -3,18 +3,14 @@
  * The interrupt ledger in the kernel: programs at tracepoints of softirqs, of the packets within,
  * and of the processes that read them.
  */
-#include "owner.h"
+#include "sockets.h"
 #include "run.h"
-#include <bpf/bpf_tracing.h>
 
 /* This kernel's kfree_skb reports the socket of the packet (Linux 6.11). */
 const volatile bool drops_name_socket;
 
 /* tcp_probe reports TCP packets; they need not be counted when a reader is notified. */
 const volatile bool tcp_is_probed;
-
-#define IPPROTO_TCP 6
-#define AF_UNIX	    1
 
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(on_softirq_entry, unsigned int vector)
@@ -107,6 +103,11 @@ static __always_inline void deliver_key(struct cpu *cpu, struct irq_key *key, __
 		poll_count(cpu, key, packets);
 		return;
 	}
+	if (cpu->gap) {
+		record_event(0, IRQ_COUNT, key, 0);
+		cpu->delivered = false;
+		cpu->gap = false;
+	}
 	now = time_of(cpu);
 	record_event(now, IRQ_DELIVER, key, packets);
 	poll_deliver(cpu, key, packets, point(cpu, now));
@@ -134,6 +135,51 @@ static __always_inline void catch_up(struct cpu *cpu)
 	task = bpf_get_current_task_btf();
 	if (thread_kind(task) == THREAD_NAPI)
 		thread_in(cpu, time_of(cpu), task->se.sum_exec_runtime);
+}
+
+/*
+ * The end of a poll: packets without an observed end are charged to the cause that their headers
+ * name. The rest is unattributed.
+ */
+__noinline int end_pending(struct cpu *cpu)
+{
+	struct irq_key key = {};
+	__u32 i;
+
+	if (!cpu)
+		return 0;
+	key.device = cpu->device;
+	key.netns = cpu->netns;
+	for (i = 0; i < IRQ_MAX_PENDING && i < cpu->pendings; i++) {
+		if (!cpu->pending[i].skb)
+			continue;
+		key.a = 0;
+		key.b = 0;
+		for_class(&key, cpu->pending[i].kind, cpu->pending[i].flow);
+		if (!is_only_cause(cpu, &key))
+			cpu->mixed = MIXED_POLLS;
+		cpu->totals.inspected++;
+		record_event(0, IRQ_COUNT, &key, 1);
+		poll_count(cpu, &key, 1);
+	}
+	return 0;
+}
+
+static __always_inline void end_rest(struct cpu *cpu)
+{
+	struct irq_key key = {.kind = IRQ_UNATTRIBUTED};
+	__u32 left;
+
+	if (cpu->pending_at < cpu->pendings)
+		end_pending(cpu);
+	left = cpu->outstanding;
+	if (!left || !inspect || cpu->skipped)
+		return;
+	key.device = cpu->device;
+	key.netns = cpu->netns;
+	cpu->totals.inspected += left;
+	record_event(0, IRQ_COUNT, &key, left);
+	poll_count(cpu, &key, left);
 }
 
 static __always_inline bool has_xdp(const struct net_device *device, int mode)
@@ -165,6 +211,7 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 		key.a = xdp;
 	}
 	key.b = full;
+	end_rest(cpu);
 	record_event(now, IRQ_POLL_END, &key, work);
 	key.a = 0;
 	key.b = 0;
@@ -202,12 +249,15 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	catch_up(cpu);
 	if (!receives(cpu) || cpu->skipped)
 		return 0;
+	device = skb->dev;
+	/* A bridge passes a packet for its host to the protocols a second time. */
+	if (cpu->last_skb == (__u64)skb && cpu->last_dev != (__u64)device)
+		return 0;
+	cpu->last_skb = (__u64)skb;
 	cpu->totals.arrived++;
-	cpu->waking = 0;
 	packets = merged_of(skb);
 	arrive(cpu, packets);
 	/* Often the same device as before, which cannot be freed during a poll. */
-	device = skb->dev;
 	if (record || cpu->last_dev != (__u64)device) {
 		name_device(&key, device);
 		record_event(0, IRQ_ARRIVE, &key, packets);
@@ -217,6 +267,8 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 		cpu->netns = key.netns;
 		cpu->last_dev = (__u64)device;
 	}
+	if (inspect)
+		expect(cpu, skb);
 	return 0;
 }
 
@@ -234,6 +286,11 @@ static __always_inline void deliver_to(struct cpu *cpu, struct sock *sk, __u32 p
 			count(cpu, e, packets);
 			return;
 		}
+		if (cpu->gap) {
+			record_event(0, IRQ_COUNT, &e->key, 0);
+			cpu->delivered = false;
+			cpu->gap = false;
+		}
 		now = time_of(cpu);
 		record_event(now, IRQ_DELIVER, &e->key, packets);
 		add_packets(cpu, e, packets, point(cpu, now));
@@ -241,26 +298,36 @@ static __always_inline void deliver_to(struct cpu *cpu, struct sock *sk, __u32 p
 	}
 	for_socket(cpu, sk, &key);
 	deliver(cpu, &key, packets);
-	cpu->last_sk = key.kind == IRQ_PROCESS ? (__u64)sk : 0;
+	cpu->last_sk = key.kind <= IRQ_LISTENER ? (__u64)sk : 0;
 }
 
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_sk_data_ready, struct sock *sk)
 {
 	struct cpu *cpu = receiving();
+	__u32 packets = 1;
 
-	if (cpu)
-		deliver_to(cpu, sk, !(tcp_is_probed && sk->sk_protocol == IPPROTO_TCP));
+	if (!cpu)
+		return 0;
+	if (sk->sk_protocol == PROTOCOL_TCP) {
+		if (sk->__sk_common.skc_state != TCP_LISTEN)
+			packets = !tcp_is_probed;
+		else if (cpu->pendings)
+			handshake_ended(cpu);
+	}
+	deliver_to(cpu, sk, packets);
 	return 0;
 }
 
 SEC("tp_btf/tcp_probe")
-int BPF_PROG(on_tcp_probe, struct sock *sk)
+int BPF_PROG(on_tcp_probe, struct sock *sk, struct sk_buff *skb)
 {
 	struct cpu *cpu = receiving();
 
-	if (cpu)
-		deliver_to(cpu, sk, 1);
+	if (!cpu)
+		return 0;
+	ended(cpu, skb);
+	deliver_to(cpu, sk, 1);
 	return 0;
 }
 
@@ -282,6 +349,7 @@ int on_kfree_skb(__u64 *ctx)
 
 	if (!cpu)
 		return 0;
+	ended(cpu, (void *)ctx[0]);
 	if (dropped_by_xdp((struct sk_buff *)ctx[0])) {
 		/* The device is the polled one. */
 		key.kind = IRQ_XDP;
@@ -300,15 +368,25 @@ int on_kfree_skb(__u64 *ctx)
 }
 
 /*
- * A buffer whose packet was consumed. In a poll without packets it is a transmitted one: the driver
- * frees the buffers that the device has completed.
+ * A buffer whose packet was consumed: by the kernel, if the packet arrived in this poll. In a poll
+ * without packets it is a transmitted one: the driver frees the buffers that the device has
+ * completed.
  */
 SEC("tp_btf/consume_skb")
-int BPF_PROG(on_consume_skb)
+int BPF_PROG(on_consume_skb, struct sk_buff *skb)
 {
 	struct cpu *cpu = receiving();
+	struct irq_key key = {};
+	__u32 kind;
 
-	if (cpu) {
+	if (!cpu)
+		return 0;
+	kind = ended(cpu, skb);
+	if (kind) {
+		cpu->totals.inspected++;
+		for_class(&key, kind, cpu->ended_flow);
+		deliver(cpu, &key, 1);
+	} else {
 		record_event(0, IRQ_FREE, NULL, 0);
 		cpu->freed++;
 	}
@@ -327,44 +405,11 @@ int BPF_PROG(on_net_dev_start_xmit, struct sk_buff *skb, struct net_device *devi
 
 	if (!cpu || !skb->skb_iif)
 		return 0;
+	ended(cpu, skb);
 	if (BPF_CORE_READ_BITFIELD(device, priv_flags) & IFF_BRIDGE_PORT)
 		key.kind = IRQ_BRIDGED;
 	key.a = device->ifindex;
 	deliver(cpu, &key, 1);
-	return 0;
-}
-
-SEC("tp_btf/sock_recv_length")
-int BPF_PROG(on_sock_recv_length, struct sock *sk)
-{
-	if (sk->__sk_common.skc_family != AF_UNIX)
-		record_reader(sk, bpf_get_current_task_btf());
-	return 0;
-}
-
-/*
- * The first wake-up after a packet for a socket without a reader is that of the waiting process,
- * unless an interrupt that is not traced (a timer's) came between. So the owner is inferred: the
- * next wake-up may correct it, and a reader is never replaced.
- */
-SEC("tp_btf/sched_waking")
-int BPF_PROG(on_sched_waking, struct task_struct *task)
-{
-	struct cpu *cpu = receiving();
-	struct irq_socket_owner owner = {.inferred = 1}, *known;
-	__u64 cookie;
-
-	if (!cpu || !cpu->waking)
-		return 0;
-	cookie = cpu->waking;
-	cpu->waking = 0;
-	if (task->flags & PF_KTHREAD)
-		return 0;
-	known = bpf_map_lookup_elem(&socket_owners, &cookie);
-	if (known && !known->inferred)
-		return 0;
-	owner.owner = owner_of(task);
-	bpf_map_update_elem(&socket_owners, &cookie, &owner, BPF_ANY);
 	return 0;
 }
 

@@ -1,11 +1,13 @@
 //! Attaches the programs to their tracepoints.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use onbeat_bpf::{Object, ProgramInfo};
 
+use super::ON_SOCK_CREATE;
 use crate::error::{Error, Result};
 
 /// The attached programs, by name.
@@ -24,7 +26,12 @@ struct Link {
 
 impl Links {
     /// Attaches those programs of an object that are loaded and wanted, and not attached yet.
-    pub(super) fn attach(&mut self, object: &Object, wanted: impl Fn(&str) -> bool) -> Result<()> {
+    pub(super) fn attach(
+        &mut self,
+        object: &Object,
+        group: Option<&File>,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<()> {
         for program in object.programs() {
             let name = program.name().to_string_lossy().into_owned();
             if wanted(&name) {
@@ -34,7 +41,7 @@ impl Links {
                 self.links
                     .entry(name.clone())
                     .or_default()
-                    .attach(program.as_fd())
+                    .attach(program.as_fd(), group.filter(|_| name == ON_SOCK_CREATE))
                     .map_err(failed)?;
             }
         }
@@ -54,7 +61,8 @@ impl Links {
 }
 
 impl Link {
-    fn attach(&mut self, program: BorrowedFd<'_>) -> io::Result<()> {
+    /// At its tracepoint, or in a control group.
+    fn attach(&mut self, program: BorrowedFd<'_>, group: Option<&File>) -> io::Result<()> {
         if self.held.is_none() {
             // A process that was forked meanwhile may still hold the link: with a second one the program would
             // run twice.
@@ -62,7 +70,11 @@ impl Link {
                 0 => None,
                 id => open(id, program),
             };
-            let link = link.map_or_else(|| onbeat_bpf::Link::tracepoint(program), Ok)?;
+            let create = || match group {
+                Some(group) => onbeat_bpf::Link::socket_creation(program, group.as_fd()),
+                None => onbeat_bpf::Link::tracepoint(program),
+            };
+            let link = link.map_or_else(create, Ok)?;
             self.id = link.info()?.id;
             self.held = Some(link);
         }

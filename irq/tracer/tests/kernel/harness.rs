@@ -10,7 +10,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use onbeat_irq::Tracer;
 use onbeat_irq::names::Stat;
-use onbeat_irq_core::charge::{Accounts, Amount, Cause, Device, Process};
+use onbeat_irq_core::charge::{Accounts, Amount, Attribution, Cause, Device, Process};
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd, napi};
 use onbeat_testing::{Feature, require_all};
 
@@ -231,7 +231,12 @@ pub(crate) fn total(tracer: &Tracer) -> Accounts {
 
 /// The time and packets that a process caused by packets of a device.
 pub(crate) fn caused(accounts: &Accounts, process: Process, device: Device) -> Amount {
-    accounts.caused.get(&Cause::Process { process, device }).copied().unwrap_or_default()
+    let mut sum = Amount::default();
+    for by in Attribution::ALL {
+        let cause = Cause::Process { process, device, by };
+        sum.add(accounts.caused.get(&cause).copied().unwrap_or_default());
+    }
+    sum
 }
 
 /// Nothing is missing in the accounts of a tracer that has stopped, except softirqs in progress: other tests
