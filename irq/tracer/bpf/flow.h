@@ -29,7 +29,7 @@ struct {
 	__type(value, struct flow_owner);
 } flows SEC(".maps");
 
-/* Listening TCP sockets, by listener_key(). */
+/* Of listening TCP sockets, by listener_key(): the process that serves it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -103,11 +103,23 @@ static __always_inline void remember_flow(const struct sock *sk, const struct ow
 	bpf_map_update_elem(&flows, &key, &owner, BPF_ANY);
 }
 
-static __always_inline void remember_listener(const struct sock *sk, const struct irq_owner *owner)
+static __always_inline void remember_listener(const struct sock *sk, const struct irq_owner *owner,
+					      __u64 flags)
 {
 	__u64 key = listener_key(netns_of(sk), sk->__sk_common.skc_num);
 
-	bpf_map_update_elem(&listeners, &key, owner, BPF_ANY);
+	bpf_map_update_elem(&listeners, &key, owner, flags);
+}
+
+/*
+ * The process that serves the port of a listening socket or of its unread connection: the last
+ * that read a connection first. Several may have the listening socket open.
+ */
+static __always_inline struct irq_owner *server_of(const struct sock *sk)
+{
+	__u64 key = listener_key(netns_of(sk), sk->__sk_common.skc_num);
+
+	return bpf_map_lookup_elem(&listeners, &key);
 }
 
 /* The cause of a packet of a flow; the device is already set. */

@@ -337,7 +337,7 @@ int BPF_PROG(on_tcp_probe, struct sock *sk, struct sk_buff *skb)
  */
 static __always_inline bool dropped_by_xdp(const struct sk_buff *skb)
 {
-	return !skb->skb_iif && skb->dev && has_xdp(skb->dev, XDP_MODE_DRV);
+	return skb->dev && has_xdp(skb->dev, XDP_MODE_DRV);
 }
 
 SEC("tp_btf/kfree_skb")
@@ -346,24 +346,36 @@ int on_kfree_skb(__u64 *ctx)
 	struct cpu *cpu = receiving();
 	struct irq_key key = {.kind = IRQ_DROPPED};
 	struct sock *sk = NULL;
+	struct sk_buff *skb;
+	__u32 kind;
 
 	if (!cpu)
 		return 0;
-	ended(cpu, (void *)ctx[0]);
-	if (dropped_by_xdp((struct sk_buff *)ctx[0])) {
+	skb = (struct sk_buff *)ctx[0];
+	if (!skb->skb_iif) {
+		/* An answer that cannot be sent is part of the packet that it answers. */
+		if (!dropped_by_xdp(skb))
+			return 0;
 		/* The device is the polled one. */
 		key.kind = IRQ_XDP;
 		deliver_key(cpu, &key, 1);
 		return 0;
 	}
+	kind = ended(cpu, skb);
 	if (drops_name_socket)
 		sk = (struct sock *)ctx[3];
 	if (sk) {
 		deliver_to(cpu, sk, 1);
-	} else {
-		key.a = ctx[2];
-		deliver(cpu, &key, 1);
+		return 0;
 	}
+	/* A connection that is over discards packets without a socket. */
+	if (kind == IRQ_CONNECTION)
+		for_flow(&key, cpu->ended_flow);
+	if (key.kind == IRQ_DROPPED || key.kind == IRQ_CONNECTION) {
+		key.kind = IRQ_DROPPED;
+		key.a = ctx[2];
+	}
+	deliver(cpu, &key, 1);
 	return 0;
 }
 

@@ -87,11 +87,13 @@ static __always_inline void record_reader(struct sock *sk, const struct task_str
 {
 	struct owner_record *known = bpf_sk_storage_get(&owners, sk, NULL, 0);
 	__u64 start = task->group_leader->start_boottime;
-	struct owner_record now = {.kind = IRQ_READER, .start_boottime = start, .noted = 1};
+	struct owner_record now = {.kind = IRQ_READER, .start_boottime = start, .noted = true};
+	bool another;
 
 	if (known && known->owner.pid == (__u32)task->tgid && known->start_boottime == start)
 		return;
 	now.owner = owner_of(task);
+	another = known && known->kind == IRQ_OWNER;
 	if (!known) {
 		bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);
 		note(sk, &now);
@@ -106,8 +108,12 @@ static __always_inline void record_reader(struct sock *sk, const struct task_str
 		known->kind = IRQ_READER;
 		known->start_boottime = start;
 	}
-	if (sk->sk_protocol == PROTOCOL_TCP)
+	if (sk->sk_protocol == PROTOCOL_TCP) {
 		remember_flow(sk, &now);
+		/* The connection of a listening socket that another process opened. */
+		if (another)
+			remember_listener(sk, &now.owner, BPF_EXIST);
+	}
 }
 
 /* Sets the key of a packet for a socket; the device is already set. */
@@ -146,6 +152,12 @@ static __always_inline void for_socket(struct cpu *cpu, struct sock *sk, struct 
 		return;
 	}
 	word = *(volatile __u64 *)&record->owner;
+	if (record->kind == IRQ_OWNER && sk->sk_protocol == PROTOCOL_TCP) {
+		struct irq_owner *server = server_of(sk);
+
+		if (server)
+			word = *(volatile __u64 *)server;
+	}
 	key->kind = state == TCP_LISTEN ? IRQ_LISTENER : record->kind;
 	key->a = ((struct irq_owner *)&word)->pid;
 	key->b = ((struct irq_owner *)&word)->start_ticks;

@@ -75,7 +75,7 @@ int BPF_PROG(on_inet_sock_set_state, struct sock *sk, int before, int now)
 	if (now == TCP_ESTABLISHED)
 		remember_flow(sk, record);
 	else if (now == TCP_LISTEN)
-		remember_listener(sk, &record->owner);
+		remember_listener(sk, &record->owner, BPF_ANY);
 	return 0;
 }
 
@@ -133,7 +133,7 @@ static __always_inline void found_open(struct sock *sk, const struct task_struct
 	if (sk->sk_protocol != PROTOCOL_TCP)
 		return;
 	if (sk->__sk_common.skc_state == TCP_LISTEN)
-		remember_listener(sk, &record->owner);
+		remember_listener(sk, &record->owner, BPF_NOEXIST);
 	else if (sk->__sk_common.skc_dport)
 		remember_flow(sk, record);
 }

@@ -14,5 +14,4 @@ mod reader;
 
 mod datagrams;
 mod judge;
-mod taps;
 mod web;
