@@ -38,11 +38,14 @@ impl Links {
                 let failed = |error: io::Error| {
                     Error::kernel(format!("attach the ledger's {name}"), error.into())
                 };
-                self.links
-                    .entry(name.clone())
-                    .or_default()
-                    .attach(program.as_fd(), group.filter(|_| name == ON_SOCK_CREATE))
-                    .map_err(failed)?;
+                let link = self.links.entry(name.clone()).or_default();
+                if name == ON_SOCK_CREATE {
+                    // Within a control group's namespace this may be refused: the walks over open files find the
+                    // owners of new sockets, later.
+                    let _ = link.attach(program.as_fd(), group);
+                } else {
+                    link.attach(program.as_fd(), None).map_err(failed)?;
+                }
             }
         }
         Ok(())

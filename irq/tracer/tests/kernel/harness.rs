@@ -48,6 +48,7 @@ impl World {
     }
 
     /// Makes s0 receive in a NAPI thread of its own, so that answers are not processed in that of r0.
+    #[allow(dead_code, reason = "only tests/programs use it")]
     pub(crate) fn thread_sender(&self) {
         Self::give_napi_to(&self.sender, "s0", &self.receiver, "r0");
         let set = || napi::set_threaded("s0", true);
