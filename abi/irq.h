@@ -16,14 +16,14 @@
 /* The kind of a row, which determines the meaning of its key's a and b. */
 enum irq_kind {
 	/* The beneficiary of the time. */
-	IRQ_READER,	   /* last reader of the socket: process id; start in clock ticks since boot */
-	IRQ_OWNER,	   /* process that has the unread socket open: the same */
-	IRQ_LISTENER,	   /* owner of the listening socket of a connection request: the same */
-	IRQ_SOCKET,	   /* cookie: low half; high half */
-	IRQ_FORWARDED,	   /* index of the interface that sent the packet */
-	IRQ_BRIDGED,	   /* the same */
-	IRQ_XDP,	   /* packets consumed by the XDP program of a device */
-	IRQ_DROPPED,	   /* enum skb_drop_reason */
+	IRQ_READER,    /* last reader of the socket: process id; start in clock ticks since boot */
+	IRQ_OWNER,     /* process that has the unread socket open: the same */
+	IRQ_LISTENER,  /* owner of the listening socket of a connection request: the same */
+	IRQ_SOCKET,    /* cookie: low half; high half */
+	IRQ_FORWARDED, /* index of the interface that sent the packet */
+	IRQ_BRIDGED,   /* the same */
+	IRQ_XDP,       /* packets consumed by the XDP program of a device */
+	IRQ_DROPPED,   /* enum skb_drop_reason */
 	IRQ_KERNEL_SOCKET, /* packets for a socket of the kernel */
 	IRQ_HANDSHAKE,	   /* connection requests without a known listener */
 	IRQ_CONNECTION,	   /* packets of a connection without a known owner */
