@@ -16,13 +16,19 @@
 /* The kind of a row, which determines the meaning of its key's a and b. */
 enum irq_kind {
 	/* The beneficiary of the time. */
-	IRQ_PROCESS,	   /* process id; start in clock ticks since boot */
-	IRQ_SOCKET,	   /* cookie: low half; high half */
-	IRQ_FORWARDED,	   /* index of the interface that sent the packet */
-	IRQ_BRIDGED,	   /* the same */
-	IRQ_XDP,	   /* packets consumed by the XDP program of a device */
-	IRQ_DROPPED,	   /* enum skb_drop_reason */
+	IRQ_READER,    /* last reader of the socket: process id; start in clock ticks since boot */
+	IRQ_OWNER,     /* process that has the unread socket open: the same */
+	IRQ_LISTENER,  /* owner of the listening socket of a connection request: the same */
+	IRQ_SOCKET,    /* cookie: low half; high half */
+	IRQ_FORWARDED, /* index of the interface that sent the packet */
+	IRQ_BRIDGED,   /* the same */
+	IRQ_XDP,       /* packets consumed by the XDP program of a device */
+	IRQ_DROPPED,   /* enum skb_drop_reason */
 	IRQ_KERNEL_SOCKET, /* packets for a socket of the kernel */
+	IRQ_HANDSHAKE,	   /* connection requests without a known listener */
+	IRQ_CONNECTION,	   /* packets of a connection without a known owner */
+	IRQ_ICMP,	   /* ICMP and IGMP */
+	IRQ_NEIGHBOR,	   /* ARP and neighbor discovery */
 	IRQ_EMPTY_POLL,	   /* polls without packets */
 	IRQ_TX_COMPLETION, /* polls that only released buffers of sent packets */
 	IRQ_UNATTRIBUTED,  /* polls whose packets' outcome was not observed */
@@ -52,7 +58,7 @@ struct irq_owner {
 /* The owner of a socket. */
 struct irq_socket_owner {
 	struct irq_owner owner;
-	__u64 inferred; /* not 0: it has not read, but a packet for the socket woke it */
+	__u64 kind; /* IRQ_READER or IRQ_OWNER */
 };
 
 struct irq_amount {
@@ -68,6 +74,9 @@ struct irq_totals {
 	__u64 lost_events; /* events without room */
 	__u64 packets;	   /* delivered, forwarded, dropped: counted by the tick algorithm */
 	__u64 arrived;	   /* passed to the protocols, in sampled polls */
+	__u64 inspected;   /* of these: only their headers name their cause */
+	__u64 unowned;	   /* packets for sockets without a known owner */
+	__u64 exits;	   /* exited processes that owned sockets */
 };
 
 /* A tick of a clock, and the activity of its CPU since the previous one. */

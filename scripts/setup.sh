@@ -84,6 +84,12 @@ check_test() {
 	have systemd-analyze || need systemd "checks the units"
 	have tcpdump || need tcpdump "writes captures"
 	have ping || need iputils-ping "sends echo requests"
+	have nginx || need nginx-light "receives packets for the interrupt ledger"
+	have ab || need apache2-utils "sends requests to a web server"
+	have redis-server || need redis-server "receives packets for the interrupt ledger"
+	have redis-cli || need redis-tools "sends requests to a database"
+	have iperf3 || need iperf3 "sends and reads a stream"
+	have cyclictest || need rt-tests "wakes up often"
 	have tshark || need tshark "decodes captures independently of onbeat"
 	have python3 || need python3 "runs the checks of results"
 	python3 -c 'import jsonschema' 2>/dev/null ||

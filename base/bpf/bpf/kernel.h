@@ -33,12 +33,15 @@ struct in6_addr {
 };
 
 struct sock_common {
+	__u32 skc_daddr;
 	__u32 skc_rcv_saddr;
+	__be16 skc_dport;
 	__u16 skc_num;
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
 	int skc_bound_dev_if;
 	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 };
 

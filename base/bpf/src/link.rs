@@ -103,6 +103,15 @@ impl Link {
         Self::trace(program, sys::BPF_TRACE_FENTRY)
     }
 
+    /// Attaches a program to the creation of sockets by the processes of a control group and those below it.
+    ///
+    /// # Errors
+    /// EPERM; EINVAL: not a control group of version 2.
+    pub fn socket_creation(program: BorrowedFd<'_>, group: BorrowedFd<'_>) -> io::Result<Self> {
+        let target = group.as_raw_fd() as u32;
+        Self::create(program, target, sys::BPF_CGROUP_INET_SOCK_CREATE, 0)
+    }
+
     fn trace(program: BorrowedFd<'_>, kind: u32) -> io::Result<Self> {
         // SAFETY: an open descriptor, and no options.
         let fd = unsafe { sys::bpf_link_create(program.as_raw_fd(), 0, kind, std::ptr::null()) };

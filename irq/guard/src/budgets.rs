@@ -13,7 +13,7 @@ use super::walk::Walk;
 use crate::Result;
 use onbeat_irq::names::describe;
 use onbeat_irq::{Meter as Ledger, Tracer};
-use onbeat_irq_core::charge::{Accounts, Amount, Cause, Process};
+use onbeat_irq_core::charge::{Accounts, Amount, Attribution, Cause, Process};
 use onbeat_irq_core::names::Octets;
 use onbeat_irq_core::policy::{Limit, Meter};
 
@@ -328,13 +328,15 @@ impl Budgets {
     }
 }
 
-/// Time that processes caused by packets of a namespace's devices, as far as it is certain: estimates do not
-/// count against a budget.
+/// Time that processes caused by packets of a namespace's devices and sockets that they read. Other packets do not
+/// count against a budget: a limit applies only to sockets with a reader.
 fn caused(accounts: &Accounts, netns: u32) -> HashMap<Process, Amount> {
     let mut sums: HashMap<Process, Amount> = HashMap::new();
     for (cause, amount) in &accounts.caused {
         match cause {
-            Cause::Process { process, device } if device.netns == netns => {
+            Cause::Process { process, device, by: Attribution::Reader }
+                if device.netns == netns =>
+            {
                 sums.entry(*process).or_default().add(*amount);
             }
             _ => {}
@@ -476,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_do_not_count_against_a_budget() {
+    fn packets_of_unread_sockets_do_not_count_against_a_budget() {
         let (reader, woken) =
             (Process { pid: 1, start_ticks: 1 }, Process { pid: 2, start_ticks: 2 });
         let device = Device { netns: 7, index: 2 };
@@ -486,7 +488,7 @@ mod tests {
             Accounts { caused: [socket(1), socket(2)].into(), ..Accounts::default() };
         accounts.resolve(|cookie| match cookie {
             1 => Some(reader.into()),
-            _ => Some(Owner { process: woken, inferred: true }),
+            _ => Some(Owner { process: woken, by: Attribution::Owner }),
         });
         assert_eq!(caused(&accounts, 7), [(reader, amount)].into());
         assert_eq!(caused(&accounts, 8), HashMap::new());

@@ -79,8 +79,7 @@ impl Watch {
         }
         let mut interval = self.meter.read()?;
         self.names.refresh();
-        // The owners of other sockets are estimates, which may be better when they are shown.
-        interval.resolve(|cookie| self.meter.tracer().reader(cookie));
+        interval.resolve(|cookie| self.meter.tracer().owner(cookie));
         let own = self.own.cost(interval.length_ns())?;
         Ok(Reading { interval, own, last: !on })
     }

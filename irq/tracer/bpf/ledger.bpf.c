@@ -3,18 +3,8 @@
  * The interrupt ledger in the kernel: programs at tracepoints of softirqs, of the packets within,
  * and of the processes that read them.
  */
-#include "owner.h"
-#include "run.h"
-#include <bpf/bpf_tracing.h>
-
-/* This kernel's kfree_skb reports the socket of the packet (Linux 6.11). */
-const volatile bool drops_name_socket;
-
-/* tcp_probe reports TCP packets; they need not be counted when a reader is notified. */
-const volatile bool tcp_is_probed;
-
-#define IPPROTO_TCP 6
-#define AF_UNIX	    1
+#include "sockets.h"
+#include "packets.h"
 
 SEC("tp_btf/softirq_entry")
 int BPF_PROG(on_softirq_entry, unsigned int vector)
@@ -81,45 +71,6 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct
 	return 0;
 }
 
-/* The state of this CPU, if it receives packets in softirq context, and polls are sampled. */
-static __always_inline struct cpu *receiving(void)
-{
-	struct cpu *cpu = this_cpu();
-
-	return cpu && receives(cpu) && !cpu->skipped ? cpu : NULL;
-}
-
-static __always_inline void name_device(struct irq_key *key, const struct net_device *device)
-{
-	key->device = device->ifindex;
-	key->netns = device->nd_net.net->ns.inum;
-}
-
-static __always_inline void deliver_key(struct cpu *cpu, struct irq_key *key, __u32 packets)
-{
-	__u64 now;
-
-	cpu->last_sk = 0;
-	if (!is_only_cause(cpu, key)) {
-		cpu->mixed = MIXED_POLLS;
-	} else if (!cpu->mixed) {
-		record_event(0, IRQ_COUNT, key, packets);
-		poll_count(cpu, key, packets);
-		return;
-	}
-	now = time_of(cpu);
-	record_event(now, IRQ_DELIVER, key, packets);
-	poll_deliver(cpu, key, packets, point(cpu, now));
-}
-
-/* As deliver_key(), for a packet of the device of the last arrival. */
-static __always_inline void deliver(struct cpu *cpu, struct irq_key *key, __u32 packets)
-{
-	key->device = cpu->device;
-	key->netns = cpu->netns;
-	deliver_key(cpu, key, packets);
-}
-
 /*
  * A NAPI thread whose switch was not observed: because it ran already when the tracer started, or
  * because the kernel, now and then, reports no switch (observed with Linux 6.18). The scheduler's
@@ -134,13 +85,6 @@ static __always_inline void catch_up(struct cpu *cpu)
 	task = bpf_get_current_task_btf();
 	if (thread_kind(task) == THREAD_NAPI)
 		thread_in(cpu, time_of(cpu), task->se.sum_exec_runtime);
-}
-
-static __always_inline bool has_xdp(const struct net_device *device, int mode)
-{
-	const struct bpf_xdp_entity *attached = &device->xdp_state[mode];
-
-	return attached->prog || attached->link;
 }
 
 SEC("tp_btf/napi_poll")
@@ -165,6 +109,7 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 		key.a = xdp;
 	}
 	key.b = full;
+	end_rest(cpu);
 	record_event(now, IRQ_POLL_END, &key, work);
 	key.a = 0;
 	key.b = 0;
@@ -202,12 +147,15 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	catch_up(cpu);
 	if (!receives(cpu) || cpu->skipped)
 		return 0;
+	device = skb->dev;
+	/* A bridge passes a packet for its host to the protocols a second time. */
+	if (cpu->last_skb == (__u64)skb && cpu->last_dev != (__u64)device)
+		return 0;
+	cpu->last_skb = (__u64)skb;
 	cpu->totals.arrived++;
-	cpu->waking = 0;
 	packets = merged_of(skb);
 	arrive(cpu, packets);
 	/* Often the same device as before, which cannot be freed during a poll. */
-	device = skb->dev;
 	if (record || cpu->last_dev != (__u64)device) {
 		name_device(&key, device);
 		record_event(0, IRQ_ARRIVE, &key, packets);
@@ -217,154 +165,8 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 		cpu->netns = key.netns;
 		cpu->last_dev = (__u64)device;
 	}
-	return 0;
-}
-
-/* A packet for a socket: often the same one as before, which requires no look-up. */
-static __always_inline void deliver_to(struct cpu *cpu, struct sock *sk, __u32 packets)
-{
-	struct irq_key key = {};
-	struct entry *e;
-	__u64 now;
-
-	if (cpu->last_sk == (__u64)sk) {
-		e = &cpu->entry[cpu->last_at % IRQ_MAX_CAUSES];
-		if (!cpu->mixed) {
-			record_event(0, IRQ_COUNT, &e->key, packets);
-			count(cpu, e, packets);
-			return;
-		}
-		now = time_of(cpu);
-		record_event(now, IRQ_DELIVER, &e->key, packets);
-		add_packets(cpu, e, packets, point(cpu, now));
-		return;
-	}
-	for_socket(cpu, sk, &key);
-	deliver(cpu, &key, packets);
-	cpu->last_sk = key.kind == IRQ_PROCESS ? (__u64)sk : 0;
-}
-
-SEC("tp_btf/sk_data_ready")
-int BPF_PROG(on_sk_data_ready, struct sock *sk)
-{
-	struct cpu *cpu = receiving();
-
-	if (cpu)
-		deliver_to(cpu, sk, !(tcp_is_probed && sk->sk_protocol == IPPROTO_TCP));
-	return 0;
-}
-
-SEC("tp_btf/tcp_probe")
-int BPF_PROG(on_tcp_probe, struct sock *sk)
-{
-	struct cpu *cpu = receiving();
-
-	if (cpu)
-		deliver_to(cpu, sk, 1);
-	return 0;
-}
-
-/*
- * Whether an XDP program in the driver dropped a packet that the driver had as a socket buffer
- * (veth): it is freed before the protocols set skb_iif.
- */
-static __always_inline bool dropped_by_xdp(const struct sk_buff *skb)
-{
-	return !skb->skb_iif && skb->dev && has_xdp(skb->dev, XDP_MODE_DRV);
-}
-
-SEC("tp_btf/kfree_skb")
-int on_kfree_skb(__u64 *ctx)
-{
-	struct cpu *cpu = receiving();
-	struct irq_key key = {.kind = IRQ_DROPPED};
-	struct sock *sk = NULL;
-
-	if (!cpu)
-		return 0;
-	if (dropped_by_xdp((struct sk_buff *)ctx[0])) {
-		/* The device is the polled one. */
-		key.kind = IRQ_XDP;
-		deliver_key(cpu, &key, 1);
-		return 0;
-	}
-	if (drops_name_socket)
-		sk = (struct sock *)ctx[3];
-	if (sk) {
-		deliver_to(cpu, sk, 1);
-	} else {
-		key.a = ctx[2];
-		deliver(cpu, &key, 1);
-	}
-	return 0;
-}
-
-/*
- * A buffer whose packet was consumed. In a poll without packets it is a transmitted one: the driver
- * frees the buffers that the device has completed.
- */
-SEC("tp_btf/consume_skb")
-int BPF_PROG(on_consume_skb)
-{
-	struct cpu *cpu = receiving();
-
-	if (cpu) {
-		record_event(0, IRQ_FREE, NULL, 0);
-		cpu->freed++;
-	}
-	return 0;
-}
-
-/*
- * A transmitted packet that was received before. It may still have its sender's socket: a bridge
- * does not remove that from packets of a veth (Linux 6.12).
- */
-SEC("tp_btf/net_dev_start_xmit")
-int BPF_PROG(on_net_dev_start_xmit, struct sk_buff *skb, struct net_device *device)
-{
-	struct cpu *cpu = receiving();
-	struct irq_key key = {.kind = IRQ_FORWARDED};
-
-	if (!cpu || !skb->skb_iif)
-		return 0;
-	if (BPF_CORE_READ_BITFIELD(device, priv_flags) & IFF_BRIDGE_PORT)
-		key.kind = IRQ_BRIDGED;
-	key.a = device->ifindex;
-	deliver(cpu, &key, 1);
-	return 0;
-}
-
-SEC("tp_btf/sock_recv_length")
-int BPF_PROG(on_sock_recv_length, struct sock *sk)
-{
-	if (sk->__sk_common.skc_family != AF_UNIX)
-		record_reader(sk, bpf_get_current_task_btf());
-	return 0;
-}
-
-/*
- * The first wake-up after a packet for a socket without a reader is that of the waiting process,
- * unless an interrupt that is not traced (a timer's) came between. So the owner is inferred: the
- * next wake-up may correct it, and a reader is never replaced.
- */
-SEC("tp_btf/sched_waking")
-int BPF_PROG(on_sched_waking, struct task_struct *task)
-{
-	struct cpu *cpu = receiving();
-	struct irq_socket_owner owner = {.inferred = 1}, *known;
-	__u64 cookie;
-
-	if (!cpu || !cpu->waking)
-		return 0;
-	cookie = cpu->waking;
-	cpu->waking = 0;
-	if (task->flags & PF_KTHREAD)
-		return 0;
-	known = bpf_map_lookup_elem(&socket_owners, &cookie);
-	if (known && !known->inferred)
-		return 0;
-	owner.owner = owner_of(task);
-	bpf_map_update_elem(&socket_owners, &cookie, &owner, BPF_ANY);
+	if (inspect)
+		expect(cpu, skb);
 	return 0;
 }
 

@@ -3,7 +3,7 @@
 #ifndef ONBEAT_OWNER_H
 #define ONBEAT_OWNER_H
 
-#include "state.h"
+#include "pending.h"
 #include "task.h"
 
 enum thread {
@@ -64,53 +64,103 @@ static __always_inline void runner_of(struct cpu *cpu, const struct task_struct 
 	}
 }
 
+/* Records the process that has a socket open, if its owner is not known yet. */
+static __always_inline void record_owner(struct sock *sk, const struct task_struct *task)
+{
+	struct owner_record now = {.kind = IRQ_OWNER};
+
+	now.owner = owner_of(task);
+	bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+/* By its cookie: packets that it received before are charged to its owner when they are read. */
+static __always_inline void note(struct sock *sk, const struct owner_record *record)
+{
+	struct irq_socket_owner owner = {.owner = record->owner, .kind = record->kind};
+	__u64 cookie = bpf_get_socket_cookie(sk);
+
+	bpf_map_update_elem(&socket_owners, &cookie, &owner, BPF_ANY);
+}
+
 /* Records the reader of a socket, if it has changed. */
 static __always_inline void record_reader(struct sock *sk, const struct task_struct *task)
 {
-	struct reader *known = bpf_sk_storage_get(&owners, sk, NULL, 0), now;
-	struct irq_socket_owner owner = {};
-	__u64 start = task->group_leader->start_boottime, cookie;
+	struct owner_record *known = bpf_sk_storage_get(&owners, sk, NULL, 0);
+	__u64 start = task->group_leader->start_boottime;
+	struct owner_record now = {.kind = IRQ_READER, .start_boottime = start, .noted = true};
+	bool another;
 
 	if (known && known->owner.pid == (__u32)task->tgid && known->start_boottime == start)
 		return;
 	now.owner = owner_of(task);
-	now.start_boottime = start;
+	another = known && known->kind == IRQ_OWNER;
 	if (!known) {
 		bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);
-		cookie = bpf_get_socket_cookie(sk);
-		owner.owner = now.owner;
-		bpf_map_update_elem(&socket_owners, &cookie, &owner, BPF_ANY);
+		note(sk, &now);
 	} else {
+		if (known->kind != IRQ_READER && known->noted)
+			note(sk, &now);
 		/*
 		 * At once: another CPU may charge a packet to it. Two concurrent readers may leave
 		 * the start of one with the id of the other; the next reader corrects that.
 		 */
 		*(volatile __u64 *)&known->owner = *(__u64 *)&now.owner;
+		known->kind = IRQ_READER;
 		known->start_boottime = start;
+	}
+	if (sk->sk_protocol == PROTOCOL_TCP) {
+		remember_flow(sk, &now);
+		/* The connection of a listening socket that another process opened. */
+		if (another)
+			remember_listener(sk, &now.owner, BPF_EXIST);
 	}
 }
 
 /* Sets the key of a packet for a socket; the device is already set. */
 static __always_inline void for_socket(struct cpu *cpu, struct sock *sk, struct irq_key *key)
 {
-	struct reader *reader = bpf_sk_storage_get(&owners, sk, NULL, 0);
+	__u8 state = sk->__sk_common.skc_state;
+	struct owner_record *record;
 	__u64 word, cookie;
 
-	cpu->waking = 0;
-	if (reader) {
-		word = *(volatile __u64 *)&reader->owner;
-		key->kind = IRQ_PROCESS;
-		key->a = ((struct irq_owner *)&word)->pid;
-		key->b = ((struct irq_owner *)&word)->start_ticks;
-	} else if (BPF_CORE_READ_BITFIELD(sk, sk_kern_sock)) {
+	/* These are not whole sockets. */
+	if (state == TCP_TIME_WAIT || state == TCP_NEW_SYN_RECV) {
+		for_flow(key, flow_of_socket(sk));
+		return;
+	}
+	record = bpf_sk_storage_get(&owners, sk, NULL, 0);
+	if (!record && BPF_CORE_READ_BITFIELD(sk, sk_kern_sock)) {
 		key->kind = IRQ_KERNEL_SOCKET;
-	} else {
+		return;
+	}
+	/*
+	 * The first reader of a socket of datagrams is often another process than the one that
+	 * opened it, and gets the packets before its read.
+	 */
+	if (!record ||
+	    (record->kind == IRQ_OWNER && !record->replaced && sk->sk_protocol != PROTOCOL_TCP)) {
 		cookie = bpf_get_socket_cookie(sk);
 		key->kind = IRQ_SOCKET;
 		key->a = cookie;
 		key->b = cookie >> 32;
-		cpu->waking = cookie;
+		if (!record) {
+			cpu->totals.unowned++;
+		} else if (!record->noted) {
+			record->noted = 1;
+			note(sk, record);
+		}
+		return;
 	}
+	word = *(volatile __u64 *)&record->owner;
+	if (record->kind == IRQ_OWNER && sk->sk_protocol == PROTOCOL_TCP) {
+		struct irq_owner *server = server_of(sk);
+
+		if (server)
+			word = *(volatile __u64 *)server;
+	}
+	key->kind = state == TCP_LISTEN ? IRQ_LISTENER : record->kind;
+	key->a = ((struct irq_owner *)&word)->pid;
+	key->b = ((struct irq_owner *)&word)->start_ticks;
 }
 
 #endif

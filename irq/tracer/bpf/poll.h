@@ -129,6 +129,9 @@ static __always_inline void clear_arrivals(struct cpu *cpu)
 	cpu->merged_in = 0;
 	cpu->by_xdp = 0;
 	cpu->unannounced = false;
+	cpu->pendings = 0;
+	cpu->pending_at = 0;
+	cpu->gap = false;
 }
 
 /* Records a packet from the driver, merged from `packets`. */
@@ -192,18 +195,19 @@ __noinline int poll_deliver(struct cpu *cpu, const struct irq_key *key, __u32 pa
 	return 0;
 }
 
-/* The cause is the only one. */
+/* Without a time. */
 __noinline int poll_count(struct cpu *cpu, const struct irq_key *key, __u32 packets)
 {
+	__u32 at;
+
 	if (!cpu || !key)
 		return 0;
 	if (cpu->over)
 		share(cpu);
-	if (!cpu->entries)
-		add_entry(cpu, key);
-	count(cpu, &cpu->entry[0], packets);
+	at = find_entry(cpu, key) % IRQ_MAX_CAUSES;
+	count(cpu, &cpu->entry[at], packets);
 	cpu->delivered = false;
-	cpu->last_at = 0;
+	cpu->last_at = at;
 	return 0;
 }
 
@@ -311,8 +315,8 @@ static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bo
 		share(cpu);
 	cpu->shared_ns += ns;
 	cpu->delivered = false;
-	cpu->waking = 0;
 	cpu->last_sk = 0;
+	cpu->last_skb = 0;
 	cpu->last_dev = 0;
 	cpu->device = 0;
 	cpu->netns = 0;
@@ -349,8 +353,8 @@ static __always_inline void poll_reset(struct cpu *cpu)
 	clear_arrivals(cpu);
 	cpu->held = 0;
 	cpu->held_ns = 0;
-	cpu->waking = 0;
 	cpu->last_sk = 0;
+	cpu->last_skb = 0;
 	cpu->last_dev = 0;
 	cpu->device = 0;
 	cpu->netns = 0;

@@ -28,6 +28,22 @@ volatile bool kept;
  */
 volatile bool skip;
 
+/*
+ * Whether headers are read, for packets whose end no tracepoint reports. The program at consumed
+ * packets is attached meanwhile.
+ */
+volatile bool inspect;
+
+/* The maximum number of arrived packets whose end is awaited. */
+#define IRQ_MAX_PENDING 64
+
+/* A packet that may have no observed end. */
+struct pending {
+	__u64 skb;  /* 0: it has ended */
+	__u64 flow; /* key of flows; for IRQ_HANDSHAKE of listeners */
+	__u32 kind; /* its class if it has no other end */
+};
+
 struct entry {
 	struct irq_key key;
 	__u32 packets;
@@ -98,11 +114,11 @@ struct cpu {
 	/* The totals at the last tick of the clock. */
 	__u64 ticked_packets;
 	__u64 ticked_ns;
-	/* Cookie of a socket without a known reader, from its delivery to the wake-up. */
-	__u64 waking;
 	/* The socket of the last delivery in this poll, if it has an owner, and its entry. */
 	__u64 last_sk;
 	__u32 last_at;
+	/* The last packet that arrived in this poll. */
+	__u64 last_skb;
 	/* The device of the packets, and its address while a poll lasts. */
 	__u64 last_dev;
 	__u32 netns;
@@ -111,6 +127,17 @@ struct cpu {
 	__u64 start_boottime;
 	__u32 start_ticks;
 	struct entry entry[IRQ_MAX_CAUSES];
+	/*
+	 * Packets of the poll in the order of arrival, and the first that may not have ended. A
+	 * delivery that overtakes others leaves a gap: the time until it is also theirs.
+	 */
+	__u32 pendings;
+	__u32 pending_at;
+	bool gap;
+	/* The packet that ends, and its flow. */
+	__u64 ending;
+	__u64 ended_flow;
+	struct pending pending[IRQ_MAX_PENDING];
 };
 
 struct {
@@ -131,20 +158,31 @@ struct {
 	__type(value, struct irq_amount);
 } rows SEC(".maps");
 
-/* The reader of a socket, and that process's start as the kernel has it; freed with the socket. */
-struct reader {
+/* The owner of a socket. */
+struct owner_record {
 	struct irq_owner owner;
+	/* Of a reader: its start as the kernel has it. */
 	__u64 start_boottime;
+	__u32 kind; /* IRQ_READER or IRQ_OWNER */
+	/* Whether socket_owners has it; and whether it succeeded an owner that exited. */
+	bool noted, replaced;
+	/* The last walk that found the owner with the socket open, and the last that found another
+	 * process.
+	 */
+	__u32 walk;
+	__u32 other_walk;
+	struct irq_owner other;
 };
 
+/* Freed with the socket. A connection starts with the owner of its listening socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
 	__type(key, int);
-	__type(value, struct reader);
+	__type(value, struct owner_record);
 } owners SEC(".maps");
 
-/* By cookie: the owner of a socket that received packets before its owner was known. */
+/* By cookie: the owner of a socket that received packets before it was read. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Cause, Owner, Process, Runner};
+use super::{Attribution, Cause, Owner, Process, Runner};
 
 /// Time and packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -86,11 +86,15 @@ impl Accounts {
     }
 
     /// The error of the kernel's system time of a process, in nanoseconds: caused less suffered. Added to that
-    /// time it is the paper's compensation, exact instead of in ticks. Inferred causes do not count.
+    /// time it is the paper's compensation, exact instead of in ticks. Estimates do not count.
     #[must_use]
     pub fn compensation_ns(&self, process: Process) -> i64 {
-        let is_its =
-            |cause: &Cause| matches!(cause, Cause::Process { process: p, .. } if *p == process);
+        let is_its = |cause: &Cause| match cause {
+            Cause::Process { process: of, by, .. } => {
+                *of == process && *by != Attribution::Estimate
+            }
+            _ => false,
+        };
         self.sum(is_its) as i64 - self.suffered_ns(process) as i64
     }
 

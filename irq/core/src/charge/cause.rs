@@ -13,32 +13,61 @@ pub struct Process {
     pub start_ticks: u32,
 }
 
+/// The evidence that a process causes a packet, from the strongest to the weakest.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Attribution {
+    /// The process was the last to read from the packet's socket.
+    #[default]
+    Reader,
+    /// The process has the socket open, and no process was observed reading it.
+    Owner,
+    /// The process owns the listening socket that a connection request is for.
+    Listener,
+    /// The owner is inferred. It does not count against a budget.
+    Estimate,
+}
+
+impl Attribution {
+    /// All attributions.
+    pub const ALL: [Attribution; 4] =
+        [Attribution::Reader, Attribution::Owner, Attribution::Listener, Attribution::Estimate];
+
+    /// Its name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Attribution::Reader => "reader",
+            Attribution::Owner => "owner",
+            Attribution::Listener => "listener",
+            Attribution::Estimate => "estimate",
+        }
+    }
+}
+
 /// The process that owns a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     /// The process.
     pub process: Process,
-    /// Whether the owner is inferred: no process was observed reading the socket, and this one was the next to
-    /// be woken on the CPU that delivered a packet to it.
-    pub inferred: bool,
+    /// The evidence.
+    pub by: Attribution,
 }
 
 impl Owner {
     /// The cause of packets that `device` received for the socket.
     #[must_use]
     pub fn cause(self, device: Device) -> Cause {
-        let Self { process, inferred } = self;
-        match inferred {
-            true => Cause::Inferred { process, device },
-            false => Cause::Process { process, device },
-        }
+        Cause::Process { process: self.process, device, by: self.by }
     }
 }
 
 /// A process that reads the socket.
 impl From<Process> for Owner {
     fn from(process: Process) -> Self {
-        Self { process, inferred: false }
+        Self { process, by: Attribution::Reader }
     }
 }
 
@@ -69,20 +98,15 @@ impl fmt::Display for Device {
 pub enum Cause {
     /// Packets for a process.
     Process {
-        /// The reader of the socket.
+        /// The process.
         process: Process,
         /// The receiving device.
         device: Device,
+        /// The evidence that these are its packets.
+        #[serde(default)]
+        by: Attribution,
     },
-    /// Packets for a socket without a reader, whose owner is inferred ([`Owner::inferred`]): an estimate, which
-    /// does not count against a budget.
-    Inferred {
-        /// The process that a packet woke.
-        process: Process,
-        /// The receiving device.
-        device: Device,
-    },
-    /// Packets for a socket without a reader so far.
+    /// Packets for a socket without a known owner so far.
     Socket {
         /// The kernel's number of the socket (SO_COOKIE).
         cookie: u64,
@@ -97,12 +121,14 @@ impl Cause {
     /// Sets the device of packets whose device was unknown.
     pub(super) fn from(mut self, device: Device) -> Self {
         let known = match &mut self {
-            Cause::Process { device, .. }
-            | Cause::Inferred { device, .. }
-            | Cause::Socket { device, .. } => device,
+            Cause::Process { device, .. } | Cause::Socket { device, .. } => device,
             Cause::Unowned(class) => match class {
                 Class::Forwarded { from, .. } | Class::Bridged { from, .. } => from,
                 Class::Xdp(device)
+                | Class::Handshake(device)
+                | Class::Connection(device)
+                | Class::Icmp(device)
+                | Class::Neighbor(device)
                 | Class::Dropped { device, .. }
                 | Class::KernelSocket(device)
                 | Class::EmptyPoll(device)
@@ -148,11 +174,20 @@ pub enum Class {
     },
     /// Packets for a socket of the kernel itself.
     KernelSocket(Device),
+    /// Connection requests and answers to them, without a known listener.
+    Handshake(Device),
+    /// Packets of connections without a known owner that woke no process: acknowledgments, and packets that wait in
+    /// a socket's backlog.
+    Connection(Device),
+    /// ICMP and IGMP, answered or used by the kernel.
+    Icmp(Device),
+    /// ARP and neighbor discovery.
+    Neighbor(Device),
     /// Polls without packets, and the loop around polls.
     EmptyPoll(Device),
     /// Polls that only freed buffers of transmitted packets; the packet count is the number of these buffers.
     TxCompletion(Device),
-    /// Polls whose packets reach no observed destination.
+    /// Packets that reach no observed destination.
     Unattributed(Device),
     /// Polls that were not sampled ([`sample`](super::sample)). Packets are those counted by the driver.
     Unsampled(Device),

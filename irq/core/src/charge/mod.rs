@@ -16,7 +16,7 @@ pub mod sample;
 pub mod tick;
 
 pub use account::{Accounts, Amount};
-pub use cause::{Cause, Class, Device, Owner, Process, Runner, Softirq};
+pub use cause::{Attribution, Cause, Class, Device, Owner, Process, Runner, Softirq};
 pub use event::{Event, EventKind};
 pub use ledger::Ledger;
 pub use poll::{MAX_CAUSES, PollReport};

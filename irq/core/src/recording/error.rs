@@ -17,10 +17,9 @@ pub enum Error {
     NoRecording(String),
     /// The file was written by another version.
     #[error(
-        "format version {found} is not supported: this program reads versions {} and {}; use the \
+        "format version {found} is not supported: this program reads versions 1 to {}; use the \
          onbeat version that recorded it, or record again",
-        super::VERSION,
-        super::VERSION_SAMPLED
+        super::VERSION
     )]
     Version {
         /// The version of the file.

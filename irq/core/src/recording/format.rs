@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::charge::sample::{CauseMoments, Estimate, Sample};
-use crate::charge::{Accounts, Amount, Cause, Device, Process, Runner};
+use crate::charge::{Accounts, Amount, Attribution, Cause, Device, Process, Runner};
 use crate::names::Octets;
 use crate::{Interval, OwnCost, Tick};
 
@@ -12,10 +12,9 @@ pub const FORMAT: &str = "onbeat-irq-recording";
 
 /// The version of the format. Readers skip unknown members; a change that they would misread requires a new
 /// version.
-pub const VERSION: u64 = 1;
-
-/// The version of a sampled recording: a reader of version 1 would take the sample for the total.
-pub const VERSION_SAMPLED: u64 = 2;
+///
+/// 1: no sampling. 2: sampled. 3: each charge has an attribution, so that a process may have several in a line.
+pub const VERSION: u64 = 3;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,9 +28,12 @@ pub enum Line {
     Owner {
         /// The socket's cookie.
         cookie: u64,
-        /// Its reader, or the process inferred as its reader.
+        /// The process.
         process: Process,
-        /// Whether the owner is an estimate: a packet woke the process, which was not observed reading.
+        /// The evidence.
+        #[serde(default)]
+        by: Attribution,
+        /// In version 1 and 2: whether the owner is an estimate.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         estimate: bool,
     },

@@ -16,7 +16,7 @@ mod writer;
 pub use error::{Error, Result};
 pub use format::{
     CpuLine, FORMAT, IntervalLine, Line, NameRecord, RecordingHeader, RecordingTrailer, SampleLine,
-    Times, VERSION, VERSION_SAMPLED,
+    Times, VERSION,
 };
 pub use reader::Reader;
 pub use summary::{Correction, Summary};

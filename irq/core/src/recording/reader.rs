@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read};
 
-use super::{Error, FORMAT, Line, RecordingHeader, Result, VERSION, VERSION_SAMPLED};
+use super::{Error, FORMAT, Line, RecordingHeader, Result, VERSION};
 
 /// Maximum length of a line: a longer one belongs to another kind of file, or would cost too much memory.
 const LONGEST: u64 = 256 << 20;
@@ -40,7 +40,7 @@ impl<R: BufRead> Reader<R> {
             return Err(other());
         }
         match value["version"].as_u64() {
-            Some(VERSION | VERSION_SAMPLED) => {}
+            Some(1..=VERSION) => {}
             Some(found) => return Err(Error::Version { found }),
             None => return Err(other()),
         }

@@ -9,7 +9,7 @@ use super::{
 use crate::OwnCost;
 use crate::charge::sample::{Estimate, Sample};
 use crate::charge::tick::{Balance, Compensation, GAMMA, InterruptsPerTick};
-use crate::charge::{Accounts, Cause, Device, Owner, Process};
+use crate::charge::{Accounts, Attribution, Cause, Device, Owner, Process};
 use crate::names::{Description, Names, ProcessInfo};
 
 /// A recording as a whole.
@@ -81,8 +81,9 @@ impl Summary {
             match line {
                 Ok(Line::Begin(_)) => unreachable!("the reader returns an error"),
                 Ok(Line::Named(named)) => summary.named(named),
-                Ok(Line::Owner { cookie, process, estimate }) => {
-                    summary.owner(cookie, Owner { process, inferred: estimate });
+                Ok(Line::Owner { cookie, process, by, estimate }) => {
+                    let by = if estimate { Attribution::Estimate } else { by };
+                    summary.owner(cookie, Owner { process, by });
                 }
                 Ok(Line::Interval(interval)) => {
                     times.see(&interval);
@@ -142,10 +143,10 @@ impl Summary {
         }
     }
 
-    /// An estimate does not replace a reader.
+    /// Weaker evidence does not replace stronger.
     fn owner(&mut self, cookie: u64, owner: Owner) {
         let known = self.owners.entry(cookie).or_insert(owner);
-        if known.inferred || !owner.inferred {
+        if owner.by <= known.by {
             *known = owner;
         }
     }
@@ -258,7 +259,7 @@ impl TickAlgorithm {
     fn see(&mut self, interval: &IntervalLine) {
         let Some(per_tick) = &mut self.per_tick else { return };
         for (cause, _, packets) in interval.cpus.iter().flat_map(|cpu| &cpu.caused) {
-            if let Cause::Process { process, .. } = cause {
+            if let Cause::Process { process, by: Attribution::Reader, .. } = cause {
                 self.compensation.deliver(Some(*process), *packets);
             }
         }

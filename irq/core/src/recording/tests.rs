@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::charge::sample::Sample;
-use crate::charge::{Accounts, Amount, Cause, Class, Device, Owner, Process, Runner};
+use crate::charge::{Accounts, Amount, Attribution, Cause, Class, Device, Owner, Process, Runner};
 use crate::names::{Description, Names, ProcessInfo};
 use crate::view::Table;
 use crate::{Interval, OwnCost, Tick};
@@ -34,7 +34,7 @@ impl Names for FixedNames {
 /// dropped; all of it on the victim's time.
 fn interval(number: u64, process: bool) -> Interval {
     let to_server = if process {
-        Cause::Process { process: SERVER, device: ETH0 }
+        Cause::Process { process: SERVER, device: ETH0, by: Attribution::Reader }
     } else {
         Cause::Socket { cookie: 99, device: ETH0 }
     };
@@ -106,7 +106,8 @@ fn written_values_are_read_back() {
     let total = found.total();
     assert_eq!((total.measured_ns, total.hardirq_ns, total.imbalance_ns()), (360 * MS, 4 * MS, 0));
     // Packets from before the first read count for the reader.
-    let to_server = total.caused[&Cause::Process { process: SERVER, device: ETH0 }];
+    let to_server =
+        total.caused[&Cause::Process { process: SERVER, device: ETH0, by: Attribution::Reader }];
     assert_eq!(to_server, Amount { ns: 240 * MS, packets: 240 });
     assert_eq!((found.length_ns, found.intervals), (400 * MS, 4));
     assert_eq!(found.own, OwnCost { programs_ns: Some(15), process_ns: 28 });
@@ -116,10 +117,11 @@ fn written_values_are_read_back() {
     assert!(found.trailer.is_some() && found.cpus.len() == 1);
 }
 
-/// Until a process reads, the owner is an estimate, which is not charged with certainty.
+/// Stronger evidence replaces weaker.
 #[test]
-fn an_inferred_owner_is_recorded_as_an_estimate_until_a_process_reads() {
-    let estimate = Owner { process: VICTIM, inferred: true };
+fn an_owner_is_recorded_until_a_process_reads() {
+    let by = Attribution::Owner;
+    let estimate = Owner { process: VICTIM, by };
     for (in_the_end, certain, estimated) in
         [(estimate, None, Some(60 * MS)), (SERVER.into(), Some(60 * MS), None)]
     {
@@ -129,14 +131,17 @@ fn an_inferred_owner_is_recorded_as_an_estimate_until_a_process_reads() {
         writer.interval(&interval, besides, &mut FixedNames, none, |_| Some(estimate)).unwrap();
         let octets = writer.finish(RecordingTrailer::default(), |_| Some(in_the_end)).unwrap();
         let text = String::from_utf8(octets.clone()).unwrap();
-        assert!(text.contains("\"estimate\":true"), "{text}");
+        assert!(text.contains("\"by\":\"owner\""), "{text}");
         let mut found = summary(&octets, false).unwrap();
         let total = found.total();
         let ns = |cause| total.caused.get(&cause).map(|amount| amount.ns);
-        assert_eq!(ns(Cause::Process { process: SERVER, device: ETH0 }), certain);
-        assert_eq!(ns(Cause::Inferred { process: VICTIM, device: ETH0 }), estimated);
-        let marked = |table: &Table| table.processes.iter().any(|row| row.estimate);
-        assert_eq!(marked(&Table::of(&total, 1, &mut found)), estimated.is_some());
+        assert_eq!(
+            ns(Cause::Process { process: SERVER, device: ETH0, by: Attribution::Reader }),
+            certain
+        );
+        assert_eq!(ns(Cause::Process { process: VICTIM, device: ETH0, by }), estimated);
+        let table = Table::of(&total, 1, &mut found);
+        assert_eq!(table.attributed.owner_ns, estimated.unwrap_or(0));
     }
 }
 
@@ -229,9 +234,9 @@ fn invalid_files_have_specific_errors() {
     assert!(said(b"").ends_with("the first line is empty"));
 
     let text = String::from_utf8(recording()).unwrap();
-    let newer = text.replacen("\"version\":1", "\"version\":3", 1);
+    let newer = text.replacen("\"version\":3", "\"version\":4", 1);
     assert!(
-        said(newer.as_bytes()).contains("format version 3 is not supported"),
+        said(newer.as_bytes()).contains("format version 4 is not supported"),
         "{}",
         said(newer.as_bytes())
     );
@@ -276,13 +281,13 @@ fn a_sampled_recording_has_errors() {
         .unwrap();
     let text = String::from_utf8(octets.clone()).unwrap();
     assert!(
-        text.starts_with("{\"line\":\"begin\",\"format\":\"onbeat-irq-recording\",\"version\":2")
+        text.starts_with("{\"line\":\"begin\",\"format\":\"onbeat-irq-recording\",\"version\":3")
     );
 
     let found = summary(&octets, false).unwrap();
     let estimate = found.estimate();
     assert_eq!((estimate.windows, estimate.skipped_ns), (6, 270 * MS));
-    let server = Cause::Process { process: SERVER, device: ETH0 };
+    let server = Cause::Process { process: SERVER, device: ETH0, by: Attribution::Reader };
     // The total, divided as the sampled part: two to one.
     assert_eq!(estimate.accounts.caused[&server], Amount { ns: 360 * MS, packets: 360 });
     let error = estimate.error(&server).expect("of six windows");

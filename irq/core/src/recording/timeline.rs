@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::{Error, IntervalLine, Line, Reader, Result, Summary};
-use crate::charge::{Amount, Cause, Process, Runner};
+use crate::charge::{Amount, Attribution, Cause, Process, Runner};
 
 /// Maximum number of columns of a time line: about the pixels of a plot.
 const COLUMNS: u64 = 500;
@@ -34,8 +34,8 @@ impl Timelines {
         let total = summary.total();
         let mut caused: HashMap<Process, u64> = HashMap::new();
         for (cause, amount) in &total.caused {
-            if let Cause::Process { process, .. } = cause {
-                *caused.entry(*process).or_default() += amount.ns;
+            if let Some(process) = certain(*cause) {
+                *caused.entry(process).or_default() += amount.ns;
             }
         }
         let suffered = total.suffered.iter().filter_map(|(runner, ns)| match runner {
@@ -69,6 +69,14 @@ impl Timelines {
     }
 }
 
+/// The process of a cause that is not an estimate.
+fn certain(cause: Cause) -> Option<Process> {
+    match cause {
+        Cause::Process { process, by, .. } if by != Attribution::Estimate => Some(process),
+        _ => None,
+    }
+}
+
 /// The processes with the most time, largest first.
 fn most(of: impl IntoIterator<Item = (Process, u64)>, count: usize) -> Vec<Process> {
     let mut list: Vec<(Process, u64)> = of.into_iter().collect();
@@ -89,15 +97,13 @@ impl Lines {
         for cpu in &interval.cpus {
             put(&mut self.all, cpu.measured_ns);
             for (cause, Amount { ns, .. }) in cpu.estimate().accounts.caused {
-                match summary.resolve(cause) {
-                    Cause::Process { process, .. } => {
+                match certain(summary.resolve(cause)) {
+                    Some(process) => {
                         if let Some((_, line)) = find(&mut self.caused, process) {
                             put(line, ns);
                         }
                     }
-                    Cause::Inferred { .. } | Cause::Socket { .. } | Cause::Unowned(_) => {
-                        put(&mut self.unowned, ns);
-                    }
+                    None => put(&mut self.unowned, ns),
                 }
             }
             for &(runner, ns) in &cpu.suffered {

@@ -6,9 +6,9 @@ use std::io::Write;
 
 use super::{
     FORMAT, IntervalLine, Line, NameRecord, RecordingHeader, RecordingTrailer, Result, Times,
-    VERSION, VERSION_SAMPLED,
+    VERSION,
 };
-use crate::charge::{Cause, Class, Device, Owner, Process, Runner};
+use crate::charge::{Attribution, Cause, Class, Device, Owner, Process, Runner};
 use crate::names::{Description, Names};
 use crate::{Interval, OwnCost, Tick};
 
@@ -48,7 +48,7 @@ impl<W: Write> Writer<W> {
             reasons: HashMap::new(),
             unread: BTreeSet::new(),
         };
-        let version = header.sample_one_in.map_or(VERSION, |_| VERSION_SAMPLED);
+        let version = VERSION;
         writer.line(&Line::Begin(RecordingHeader { format: FORMAT.into(), version, ..header }))?;
         Ok(writer)
     }
@@ -71,7 +71,7 @@ impl<W: Write> Writer<W> {
         let owners: Vec<Option<Owner>> = mentioned.sockets.iter().map(|one| owner(*one)).collect();
         self.name(&mentioned, &owners, names)?;
         for (cookie, owner) in mentioned.sockets.iter().zip(owners) {
-            let estimate = owner.is_none_or(|owner| owner.inferred);
+            let estimate = owner.is_none_or(|owner| owner.by != Attribution::Reader);
             // The reader may be known by the end.
             let first = !estimate || self.unread.len() < UNREAD && self.unread.insert(*cookie);
             if let Some(owner) = owner.filter(|_| first) {
@@ -102,8 +102,8 @@ impl<W: Write> Writer<W> {
         Ok(self.into)
     }
 
-    fn owner(&mut self, cookie: u64, Owner { process, inferred }: Owner) -> Result<()> {
-        self.line(&Line::Owner { cookie, process, estimate: inferred })
+    fn owner(&mut self, cookie: u64, Owner { process, by }: Owner) -> Result<()> {
+        self.line(&Line::Owner { cookie, process, by, estimate: false })
     }
 
     fn line(&mut self, line: &Line) -> Result<()> {
@@ -182,7 +182,7 @@ impl ReferencedIds {
 
     fn cause(&mut self, cause: Cause) {
         match cause {
-            Cause::Process { process, device } | Cause::Inferred { process, device } => {
+            Cause::Process { process, device, .. } => {
                 self.processes.push(process);
                 self.devices.push(device);
             }
@@ -199,6 +199,10 @@ impl ReferencedIds {
                     self.reasons.push(reason);
                 }
                 Class::Xdp(device)
+                | Class::Handshake(device)
+                | Class::Connection(device)
+                | Class::Icmp(device)
+                | Class::Neighbor(device)
                 | Class::KernelSocket(device)
                 | Class::EmptyPoll(device)
                 | Class::TxCompletion(device)

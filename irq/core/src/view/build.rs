@@ -3,9 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::error::sum;
-use super::{DeviceShare, Direction, ProcessRow, SampledPart, SufferedShares, Table, UnownedRow};
+use super::{
+    AttributedShares, DeviceShare, Direction, ProcessRow, SampledPart, SufferedShares, Table,
+    UnownedRow,
+};
 use crate::charge::sample::{Estimate, Sample, StandardError};
-use crate::charge::{Accounts, Amount, Cause, Class, Device, Process, Runner, Softirq};
+use crate::charge::{
+    Accounts, Amount, Attribution, Cause, Class, Device, Process, Runner, Softirq,
+};
 use crate::names::{Names, Octets, ProcessInfo};
 
 impl Table {
@@ -26,13 +31,13 @@ impl Table {
         for (cause, amount) in &accounts.caused {
             let error = estimate.error(cause).filter(|_| estimate.is_sampled());
             match cause {
-                Cause::Process { process, device } | Cause::Inferred { process, device } => {
-                    let estimate = matches!(cause, Cause::Inferred { .. });
+                Cause::Process { process, device, by } => {
+                    let estimate = *by == Attribution::Estimate;
                     let row = processes.entry((*process, estimate)).or_default();
-                    row.add(DeviceShare::of(names.device(*device), *amount, error));
+                    row.add(DeviceShare::of(names.device(*device), *by, *amount, error));
                 }
                 Cause::Socket { device, .. } => {
-                    let row = UnownedRow::of("socket without reader", *amount);
+                    let row = UnownedRow::of("socket without owner", *amount);
                     unowned.push(row.at(names.device(*device), Direction::Rx).with_error(error));
                 }
                 Cause::Unowned(class) => {
@@ -62,11 +67,41 @@ impl Table {
             imbalance_ns: accounts.imbalance_ns(),
             processes: processes.into_iter().map(name).collect(),
             unowned: merged(unowned),
+            attributed: AttributedShares::of(accounts),
             ran_on,
             sample: SampledPart::of(estimate),
         };
         table.sort(super::Order::Caused);
         table
+    }
+}
+
+impl AttributedShares {
+    fn of(accounts: &Accounts) -> Self {
+        let mut shares = Self::default();
+        for (cause, Amount { ns, .. }) in &accounts.caused {
+            *shares.share(cause) += ns;
+        }
+        shares
+    }
+
+    fn share(&mut self, cause: &Cause) -> &mut u64 {
+        match cause {
+            Cause::Process { by, .. } => match by {
+                Attribution::Reader => &mut self.reader_ns,
+                Attribution::Owner => &mut self.owner_ns,
+                Attribution::Listener => &mut self.listener_ns,
+                Attribution::Estimate => &mut self.estimate_ns,
+            },
+            Cause::Socket { .. } => &mut self.unknown_ns,
+            Cause::Unowned(class) => match class {
+                Class::Unattributed(_) | Class::Connection(_) | Class::Unsampled(_) => {
+                    &mut self.unknown_ns
+                }
+                Class::Softirq(_) => &mut self.other_softirqs_ns,
+                _ => &mut self.kernel_ns,
+            },
+        }
     }
 }
 
@@ -110,10 +145,11 @@ impl DeviceShare {
     /// Processes are charged for received packets only.
     fn of(
         device: String,
+        by: Attribution,
         Amount { ns, packets }: Amount,
         standard_error: Option<StandardError>,
     ) -> Self {
-        Self { device, direction: Direction::Rx, ns, packets, standard_error }
+        Self { device, direction: Direction::Rx, by, ns, packets, standard_error }
     }
 }
 
@@ -131,6 +167,10 @@ impl UnownedRow {
         let mut rx = |class, device| row(class).at(names.device(device), Direction::Rx);
         match class {
             Class::Xdp(device) => rx("xdp", device),
+            Class::Handshake(device) => rx("handshake", device),
+            Class::Connection(device) => rx("connection without owner", device),
+            Class::Icmp(device) => rx("icmp", device),
+            Class::Neighbor(device) => rx("neighbor", device),
             Class::KernelSocket(device) => rx("kernel socket", device),
             Class::EmptyPoll(device) => rx("empty poll", device),
             Class::Unattributed(device) => rx("unattributed", device),

@@ -9,6 +9,7 @@ mod tests;
 
 use serde::Serialize;
 
+use crate::charge::Attribution;
 use crate::charge::sample::StandardError;
 
 pub use order::Order;
@@ -28,6 +29,8 @@ pub struct Table {
     pub processes: Vec<ProcessRow>,
     /// Time that no process caused.
     pub unowned: Vec<UnownedRow>,
+    /// Caused time by the evidence for its cause.
+    pub attributed: AttributedShares,
     /// The interrupted tasks.
     pub ran_on: SufferedShares,
     /// The sampled part, if packets were sampled.
@@ -53,8 +56,8 @@ pub struct ProcessRow {
     pub pid: u32,
     /// Its start, in clock ticks since boot.
     pub start_ticks: u32,
-    /// Whether this row is an estimate: packets for sockets without a reader, whose owner was inferred from a
-    /// wake-up. The same process has another row for certain time.
+    /// Whether this row is an estimate ([`Attribution::Estimate`]). The same process has another row for certain
+    /// time.
     pub estimate: bool,
     /// Its name, with octets that are not text escaped; none if it exited before it was read.
     pub command: Option<String>,
@@ -79,13 +82,15 @@ pub struct ProcessRow {
     pub parts: Vec<DeviceShare>,
 }
 
-/// The time that a process caused by one device.
+/// The time that a process caused by one device, by one kind of evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceShare {
     /// The device.
     pub device: String,
     /// The direction of its packets.
     pub direction: Direction,
+    /// The evidence that these are the process's packets.
+    pub by: Attribution,
     /// Nanoseconds.
     pub ns: u64,
     /// Packets.
@@ -141,6 +146,25 @@ pub struct UnownedRow {
     /// As that of a process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_error: Option<StandardError>,
+}
+
+/// Caused time by the evidence for its cause, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct AttributedShares {
+    /// Packets for the process that reads their socket.
+    pub reader_ns: u64,
+    /// Packets for the process that has their socket open, and was not observed reading it.
+    pub owner_ns: u64,
+    /// Connection requests, for the owner of the listening socket.
+    pub listener_ns: u64,
+    /// Packets whose owner is inferred.
+    pub estimate_ns: u64,
+    /// Packets and polls of the kernel, with their class.
+    pub kernel_ns: u64,
+    /// Packets without a known owner or destination.
+    pub unknown_ns: u64,
+    /// Softirqs other than reception.
+    pub other_softirqs_ns: u64,
 }
 
 /// The tasks on whose time softirqs ran, in nanoseconds.

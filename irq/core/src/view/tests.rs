@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::charge::sample::{Estimate, Sample};
-use crate::charge::{Accounts, Amount, Cause, Class, Device, Owner, Process, Runner, Softirq};
+use crate::charge::{
+    Accounts, Amount, Attribution, Cause, Class, Device, Owner, Process, Runner, Softirq,
+};
 use crate::names::{Description, Names, ProcessInfo};
 
 const HERE: u32 = 1;
@@ -45,7 +47,7 @@ fn device(netns: u32, index: u32) -> Device {
 }
 
 fn accounts() -> Accounts {
-    let process = |process, device| Cause::Process { process, device };
+    let process = |process, device| Cause::Process { process, device, by: Attribution::Reader };
     let socket = |cookie| Cause::Socket { cookie, device: device(HERE, 1) };
     let unowned = Cause::Unowned;
     let caused = [
@@ -101,8 +103,8 @@ fn caused_and_suffered_time_are_one_row() {
 #[test]
 fn inferred_time_is_a_separate_row() {
     let mut accounts = accounts();
-    let device = device(HERE, 1);
-    accounts.resolve(|cookie| (cookie == 7).then_some(Owner { process: SERVER, inferred: true }));
+    let (device, by) = (device(HERE, 1), Attribution::Estimate);
+    accounts.resolve(|cookie| (cookie == 7).then_some(Owner { process: SERVER, by }));
     let table = Table::of(&accounts, 10_000, &mut FixedNames);
     let rows: Vec<_> = table.processes.iter().filter(|row| row.pid == SERVER.pid).collect();
     let [certain, estimate] = rows.as_slice() else { panic!("{rows:?}") };
@@ -110,7 +112,7 @@ fn inferred_time_is_a_separate_row() {
     assert_eq!((estimate.estimate, estimate.caused_ns, estimate.suffered_ns), (true, 10, 0));
     assert_eq!(serde_json::to_value(estimate).unwrap()["estimate"], true);
     assert_eq!(accounts.compensation_ns(SERVER), 800 - 55);
-    assert!(accounts.caused.contains_key(&Cause::Inferred { process: SERVER, device }));
+    assert!(accounts.caused.contains_key(&Cause::Process { process: SERVER, device, by }));
     let all: u64 = table.processes.iter().map(|row| row.caused_ns).sum();
     assert_eq!(all + table.unowned.iter().map(|row| row.ns).sum::<u64>(), table.measured_ns);
 }
@@ -135,7 +137,7 @@ fn rows_without_an_owner_have_devices() {
     assert_eq!(forwarded.direction, Some(Direction::Through));
     assert_eq!(row("dropped").reason.as_deref(), Some("reason 4"));
     assert_eq!(row("tx completion").direction, Some(Direction::Tx));
-    let sockets = row("socket without reader");
+    let sockets = row("socket without owner");
     assert_eq!((sockets.ns, sockets.packets, sockets.ns_per_packet), (40, 2, Some(20.0)));
 }
 
@@ -170,7 +172,7 @@ fn a_device_by_its_name_in_any_namespace_or_in_one() {
             table.processes.iter().map(|row| (row.pid, row.caused_ns)).collect();
         (caused, unowned)
     };
-    assert_eq!(of("eth1"), (vec![(10, 800)], vec!["forwarded", "socket without reader"]));
+    assert_eq!(of("eth1"), (vec![(10, 800)], vec!["forwarded", "socket without owner"]));
     assert_eq!(of("eth1@2"), (vec![(10, 500)], vec![]));
     assert_eq!(of("eth2"), (vec![(20, 900)], vec!["forwarded", "dropped"]));
     assert_eq!(of("eth"), (vec![], vec![]));
@@ -180,7 +182,14 @@ fn a_device_by_its_name_in_any_namespace_or_in_one() {
 #[test]
 fn estimates_have_errors_and_coverage() {
     let of_server = |index, ns| {
-        (Cause::Process { process: SERVER, device: device(HERE, index) }, Amount { ns, packets: 1 })
+        (
+            Cause::Process {
+                process: SERVER,
+                device: device(HERE, index),
+                by: Attribution::Reader,
+            },
+            Amount { ns, packets: 1 },
+        )
     };
     let window = |one, two| Accounts {
         caused: [of_server(1, one), of_server(2, two)].into(),

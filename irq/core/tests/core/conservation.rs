@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use onbeat_irq_core::charge::{
-    Accounts, Cause, Class, Device, Event, EventKind, Ledger, PollReport, Process, Runner, Softirq,
+    Accounts, Attribution, Cause, Class, Device, Event, EventKind, Ledger, PollReport, Process,
+    Runner, Softirq,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -117,7 +118,9 @@ fn process() -> impl Strategy<Value = Process> {
 
 fn cause() -> impl Strategy<Value = Cause> {
     prop_oneof![
-        4 => (process(), device()).prop_map(|(process, device)| Cause::Process { process, device }),
+        4 => (process(), device()).prop_map(|(process, device)| {
+            Cause::Process { process, device, by: Attribution::Reader }
+        }),
         1 => (0u64..5, device()).prop_map(|(cookie, device)| Cause::Socket { cookie, device }),
         1 => (0u32..3, device())
             .prop_map(|(reason, device)| Cause::Unowned(Class::Dropped { device, reason })),

@@ -1,14 +1,14 @@
 //! Examples of the ledger: a CPU's time line, and its accounts.
 
 use onbeat_irq_core::charge::{
-    Accounts, Amount, Cause, Class, Device, Event, EventKind, Ledger, PollReport, Process, Runner,
-    Softirq,
+    Accounts, Amount, Attribution, Cause, Class, Device, Event, EventKind, Ledger, PollReport,
+    Process, Runner, Softirq,
 };
 
 const ETH0: Device = Device { netns: 7, index: 2 };
 const SERVER: Process = Process { pid: 100, start_ticks: 1 };
 const VICTIM: Process = Process { pid: 200, start_ticks: 2 };
-const TO_SERVER: Cause = Cause::Process { process: SERVER, device: ETH0 };
+const TO_SERVER: Cause = Cause::Process { process: SERVER, device: ETH0, by: Attribution::Reader };
 const RX_IN_VICTIM: EventKind = EventKind::SoftirqExit(Softirq::NetRx, Runner::Process(VICTIM));
 const ENTER_RX: EventKind = EventKind::SoftirqEnter(Softirq::NetRx);
 const DELIVER: EventKind = EventKind::Deliver { cause: TO_SERVER, packets: 1 };

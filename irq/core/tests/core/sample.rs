@@ -1,14 +1,20 @@
 //! Estimates from a sample of polls, compared with the totals.
 
 use onbeat_irq_core::charge::sample::{Estimate, Sample};
-use onbeat_irq_core::charge::{Accounts, Amount, Cause, Class, Device, Process, Softirq};
+use onbeat_irq_core::charge::{
+    Accounts, Amount, Attribution, Cause, Class, Device, Process, Softirq,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 const ETH0: Device = Device { netns: 1, index: 2 };
 
 fn process(pid: u32) -> Cause {
-    Cause::Process { process: Process { pid, start_ticks: 0 }, device: ETH0 }
+    Cause::Process {
+        process: Process { pid, start_ticks: 0 },
+        device: ETH0,
+        by: Attribution::Reader,
+    }
 }
 
 fn skipped() -> Cause {

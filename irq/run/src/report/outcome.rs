@@ -3,11 +3,11 @@
 use onbeat_irq_core::charge::{Accounts, Process};
 use onbeat_irq_core::names::Names;
 use onbeat_irq_core::recording::{Correction, Summary, Timelines};
-use onbeat_irq_core::view::{ProcessRow, Table};
+use onbeat_irq_core::view::Table;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Run, TimeSeries};
 
 use super::rows::Rows;
-use crate::top::cells::windows;
+use crate::top::cells::{by_evidence, windows};
 
 /// Maximum number of rows of a table; the rest have negligible time.
 const ROWS: usize = 100;
@@ -41,6 +41,7 @@ pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines) -> Outcome {
     outcome.figure("caused and suffered, by process", processes(&table));
     outcome.figure("caused, by process, device and direction", devices(&table));
     outcome.figure("caused by no process", unowned(&table));
+    outcome.figure("caused, by evidence", evidence(&table));
     outcome.figure("softirq time by context", ran_on(&table));
     outcome.figure("user and system time, by the kernel and corrected", times(&mut summary));
     outcome.figure("CPUs", cpus(&summary));
@@ -145,8 +146,7 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     }
     if table.processes.iter().any(|row| row.estimate) {
         notes.push(
-            "owner \"estimate\": no process was observed reading the socket; this one was the \
-             next to wake up on the CPU that delivered a packet to it. Corrected times exclude it"
+            "evidence \"estimate\": the owner was inferred, by an earlier version. Corrected times exclude it"
                 .into(),
         );
     }
@@ -177,7 +177,7 @@ fn processes(table: &Table) -> Counters {
             ("suffered", "ns"),
             ("packets", ""),
             ("per packet", "ns"),
-            ("owner", ""),
+            ("estimate", ""),
         ],
     );
     for row in table.processes.iter().take(ROWS) {
@@ -191,7 +191,7 @@ fn processes(table: &Table) -> Counters {
                 row.suffered_ns.into(),
                 row.packets.into(),
                 per_packet(row.ns_per_packet),
-                owner(row).into(),
+                if row.estimate { "yes" } else { "" }.into(),
             ],
             row.standard_error,
         );
@@ -201,11 +201,6 @@ fn processes(table: &Table) -> Counters {
 
 fn text(text: &Option<String>) -> Cell {
     text.clone().unwrap_or_default().into()
-}
-
-/// The source of the owner of a row's packets.
-fn owner(row: &ProcessRow) -> &'static str {
-    if row.estimate { "estimate" } else { "reader" }
 }
 
 fn devices(table: &Table) -> Counters {
@@ -219,7 +214,7 @@ fn devices(table: &Table) -> Counters {
             ("time", "ns"),
             ("packets", ""),
             ("per packet", "ns"),
-            ("owner", ""),
+            ("evidence", ""),
         ],
     );
     let parts =
@@ -235,7 +230,7 @@ fn devices(table: &Table) -> Counters {
                 part.ns.into(),
                 part.packets.into(),
                 per_packet(per),
-                owner(row).into(),
+                part.by.name().into(),
             ],
             part.standard_error,
         );
@@ -271,6 +266,10 @@ fn unowned(table: &Table) -> Counters {
         );
     }
     rows.counters
+}
+
+fn evidence(table: &Table) -> Counters {
+    Counters::named([("evidence", ""), ("time", "ns")], by_evidence(table))
 }
 
 fn ran_on(table: &Table) -> Counters {

@@ -1,7 +1,10 @@
 //! The table's cells as text, for lines and for the screen.
 
+use std::collections::BTreeSet;
+
+use onbeat_irq_core::charge::Attribution;
 use onbeat_irq_core::charge::sample::StandardError;
-use onbeat_irq_core::view::{ProcessRow, Table, UnownedRow};
+use onbeat_irq_core::view::{DeviceShare, ProcessRow, Table, UnownedRow};
 use onbeat_report::format;
 use onbeat_report::table::Alignment;
 
@@ -34,7 +37,7 @@ const ID_DIGITS: usize = 12;
 /// Lines of a process: the first, and one for each further device.
 #[must_use]
 pub fn process(row: &ProcessRow, length_ns: u64) -> Vec<[String; 8]> {
-    let first = row.parts.first().map(|part| format!("{} {}", part.device, part.direction.name()));
+    let first = row.parts.first().map(of_device);
     let mut lines = vec![[
         row.pid.to_string(),
         command(row),
@@ -46,8 +49,12 @@ pub fn process(row: &ProcessRow, length_ns: u64) -> Vec<[String; 8]> {
         group(row),
     ]];
     if row.parts.len() > 1 {
-        // The first line has the sum, so each device has a line of its own.
-        lines[0][6] = format!("{} devices", row.parts.len());
+        // The first line has the sum, so each device and each kind of evidence has a line of its own.
+        let devices: BTreeSet<&str> = row.parts.iter().map(|part| &*part.device).collect();
+        lines[0][6] = match devices.len() {
+            1 => row.parts[0].device.clone(),
+            count => format!("{count} devices"),
+        };
         lines.extend(row.parts.iter().map(|part| {
             let per = (part.packets != 0).then(|| part.ns as f64 / part.packets as f64);
             [
@@ -57,12 +64,21 @@ pub fn process(row: &ProcessRow, length_ns: u64) -> Vec<[String; 8]> {
                 String::new(),
                 inferred(row, estimated_count(part.packets, part.standard_error)),
                 per_packet(per),
-                format!("  {} {}", part.device, part.direction.name()),
+                format!("  {}", of_device(part)),
                 String::new(),
             ]
         }));
     }
     lines
+}
+
+/// Device, direction, and the evidence if it is not a read.
+fn of_device(part: &DeviceShare) -> String {
+    let text = format!("{} {}", part.device, part.direction.name());
+    match part.by {
+        Attribution::Reader => text,
+        by => format!("{text}, {}", by.name()),
+    }
 }
 
 /// The line of a row without a process.
@@ -118,13 +134,29 @@ pub fn summary(table: &Table, snapshot: &Snapshot) -> String {
             windows(sample.windows),
         );
     }
+    let parts = by_evidence(table).map(|(name, ns)| format!("{name} {}", of(ns)));
+    text += &format!("; caused by {}", parts.join(", "));
     if table.processes.iter().any(|row| row.estimate) {
-        text += "; ~ is an estimate: the owner is inferred from a wake-up";
+        text += "; ~ is an estimate";
     }
     if snapshot.unrecorded_ns > 0 {
         text += &format!("; no room in the table for {}", of(snapshot.unrecorded_ns));
     }
     text
+}
+
+/// Caused time by the evidence for its cause.
+pub(crate) fn by_evidence(table: &Table) -> [(&'static str, u64); 7] {
+    let shares = &table.attributed;
+    [
+        ("reader", shares.reader_ns),
+        ("owner", shares.owner_ns),
+        ("listener", shares.listener_ns),
+        ("estimate", shares.estimate_ns),
+        ("kernel", shares.kernel_ns),
+        ("unknown", shares.unknown_ns),
+        ("other softirqs", shares.other_softirqs_ns),
+    ]
 }
 
 /// A value of a row whose owner is inferred.
@@ -195,7 +227,14 @@ mod tests {
 
     fn part(device: &str, ns: u64, packets: u64) -> DeviceShare {
         let standard_error = None;
-        DeviceShare { device: device.into(), direction: Direction::Rx, ns, packets, standard_error }
+        DeviceShare {
+            device: device.into(),
+            direction: Direction::Rx,
+            by: Attribution::Reader,
+            ns,
+            packets,
+            standard_error,
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use crate::abi::{irq_event, irq_key, irq_kind, irq_what};
 use onbeat_irq_core::charge::{
-    Accounts, Amount, Cause, Class, Device, Event, EventKind, PollReport, Process, Runner, Softirq,
+    Accounts, Amount, Attribution, Cause, Class, Device, Event, EventKind, PollReport, Process,
+    Runner, Softirq,
 };
 
 /// Adds a row of a CPU to its accounts. Zero rows are those of other CPUs.
@@ -25,10 +26,22 @@ fn process(key: &irq_key) -> Process {
     Process { pid: key.a, start_ticks: key.b }
 }
 
+/// The evidence of a kind of row.
+pub(super) fn attribution(kind: u32) -> Attribution {
+    match irq_kind(kind) {
+        irq_kind::IRQ_READER => Attribution::Reader,
+        irq_kind::IRQ_OWNER => Attribution::Owner,
+        irq_kind::IRQ_LISTENER => Attribution::Listener,
+        _ => Attribution::Estimate,
+    }
+}
+
 fn cause(key: &irq_key) -> Option<Cause> {
     let device = device(key);
     Some(match irq_kind(key.kind) {
-        irq_kind::IRQ_PROCESS => Cause::Process { process: process(key), device },
+        irq_kind::IRQ_READER | irq_kind::IRQ_OWNER | irq_kind::IRQ_LISTENER => {
+            Cause::Process { process: process(key), device, by: attribution(key.kind) }
+        }
         irq_kind::IRQ_SOCKET => {
             Cause::Socket { cookie: u64::from(key.a) | u64::from(key.b) << 32, device }
         }
@@ -36,6 +49,10 @@ fn cause(key: &irq_key) -> Option<Cause> {
         irq_kind::IRQ_BRIDGED => Cause::Unowned(Class::Bridged { from: device, to: key.a }),
         irq_kind::IRQ_XDP => Cause::Unowned(Class::Xdp(device)),
         irq_kind::IRQ_DROPPED => Cause::Unowned(Class::Dropped { device, reason: key.a }),
+        irq_kind::IRQ_HANDSHAKE => Cause::Unowned(Class::Handshake(device)),
+        irq_kind::IRQ_CONNECTION => Cause::Unowned(Class::Connection(device)),
+        irq_kind::IRQ_ICMP => Cause::Unowned(Class::Icmp(device)),
+        irq_kind::IRQ_NEIGHBOR => Cause::Unowned(Class::Neighbor(device)),
         irq_kind::IRQ_KERNEL_SOCKET => Cause::Unowned(Class::KernelSocket(device)),
         irq_kind::IRQ_EMPTY_POLL => Cause::Unowned(Class::EmptyPoll(device)),
         irq_kind::IRQ_TX_COMPLETION => Cause::Unowned(Class::TxCompletion(device)),

@@ -1,12 +1,12 @@
 //! Tracepoints and features of this kernel.
 
-use std::fs;
+use std::fs::{self, File};
 
 use crate::error::{Error, Result};
 use onbeat_bpf::tracepoints::Tracepoints;
 
 /// The tracepoints that differ between kernels, and features of this host.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct KernelFeatures {
     /// A packet of an established TCP connection enters processing.
     pub(super) tcp_probe: bool,
@@ -17,14 +17,17 @@ pub(super) struct KernelFeatures {
     pub(super) sends: bool,
     /// Packets are routed, or there is a bridge.
     pub(super) forwards: bool,
+    /// The root of the control groups of version 2.
+    pub(super) group: Option<File>,
 }
 
 /// The ledger requires these.
-const REQUIRED: [(&str, &str); 11] = [
+const REQUIRED: [(&str, &str); 12] = [
     ("softirq_entry", "a kernel with CONFIG_TRACEPOINTS"),
     ("irq_handler_entry", "a kernel with CONFIG_TRACEPOINTS"),
     ("sched_switch", "a kernel with CONFIG_TRACEPOINTS"),
-    ("sched_waking", "a kernel with CONFIG_TRACEPOINTS"),
+    ("sched_process_exit", "a kernel with CONFIG_TRACEPOINTS"),
+    ("inet_sock_set_state", "a kernel with CONFIG_INET"),
     ("napi_poll", "a kernel with CONFIG_NET"),
     ("netif_receive_skb", "a kernel with CONFIG_NET"),
     ("net_dev_start_xmit", "a kernel with CONFIG_NET"),
@@ -44,6 +47,7 @@ impl KernelFeatures {
         Ok(Self {
             tcp_probe: found.arguments("tcp_probe").is_some(),
             sends: a_device_has("device"),
+            group: root_group(),
             forwards: a_device_has("bridge") || routes(),
             drops_name_socket: found.arguments("kfree_skb").is_some_and(|count| count >= 4),
         })
@@ -55,6 +59,14 @@ impl KernelFeatures {
 fn a_device_has(entry: &str) -> bool {
     let devices = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     devices.map(|device| device.path().join(entry)).any(|entry| entry.exists())
+}
+
+/// The root of the control groups of version 2, where a program sees the sockets of all processes.
+fn root_group() -> Option<File> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mut fields = mounts.lines().map(|line| line.split(' '));
+    let mut mount = fields.find(|fields| fields.clone().nth(2) == Some("cgroup2"))?;
+    File::open(mount.nth(1)?).ok()
 }
 
 /// Whether packets are routed in this namespace.

@@ -1,11 +1,13 @@
 //! Attaches the programs to their tracepoints.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use onbeat_bpf::{Object, ProgramInfo};
 
+use super::ON_SOCK_CREATE;
 use crate::error::{Error, Result};
 
 /// The attached programs, by name.
@@ -24,18 +26,26 @@ struct Link {
 
 impl Links {
     /// Attaches those programs of an object that are loaded and wanted, and not attached yet.
-    pub(super) fn attach(&mut self, object: &Object, wanted: impl Fn(&str) -> bool) -> Result<()> {
+    pub(super) fn attach(
+        &mut self,
+        object: &Object,
+        group: Option<&File>,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<()> {
         for program in object.programs() {
             let name = program.name().to_string_lossy().into_owned();
             if wanted(&name) {
                 let failed = |error: io::Error| {
                     Error::kernel(format!("attach the ledger's {name}"), error.into())
                 };
-                self.links
-                    .entry(name.clone())
-                    .or_default()
-                    .attach(program.as_fd())
-                    .map_err(failed)?;
+                let link = self.links.entry(name.clone()).or_default();
+                if name == ON_SOCK_CREATE {
+                    // Within a control group's namespace this may be refused: the walks over open files find the
+                    // owners of new sockets, later.
+                    let _ = link.attach(program.as_fd(), group);
+                } else {
+                    link.attach(program.as_fd(), None).map_err(failed)?;
+                }
             }
         }
         Ok(())
@@ -54,7 +64,8 @@ impl Links {
 }
 
 impl Link {
-    fn attach(&mut self, program: BorrowedFd<'_>) -> io::Result<()> {
+    /// At its tracepoint, or in a control group.
+    fn attach(&mut self, program: BorrowedFd<'_>, group: Option<&File>) -> io::Result<()> {
         if self.held.is_none() {
             // A process that was forked meanwhile may still hold the link: with a second one the program would
             // run twice.
@@ -62,7 +73,11 @@ impl Link {
                 0 => None,
                 id => open(id, program),
             };
-            let link = link.map_or_else(|| onbeat_bpf::Link::tracepoint(program), Ok)?;
+            let create = || match group {
+                Some(group) => onbeat_bpf::Link::socket_creation(program, group.as_fd()),
+                None => onbeat_bpf::Link::tracepoint(program),
+            };
+            let link = link.map_or_else(create, Ok)?;
             self.id = link.info()?.id;
             self.held = Some(link);
         }

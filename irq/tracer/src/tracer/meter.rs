@@ -1,7 +1,7 @@
 //! Periodic reading of the ledger: the changes since the last reading.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::table::Row;
 use super::{ON_CONSUME_SKB, ON_NET_DEV_START_XMIT, Tracer, decode};
@@ -27,15 +27,36 @@ pub struct Meter {
     totals: Vec<irq_totals>,
     /// Changes since the last reading; windows end in between.
     pending: Interval,
+    /// Readings in a row without need for the headers of packets.
+    unneeded: u32,
+    /// The next walk over open files, and the number of its causes at the last one.
+    next_walk: Instant,
+    walks_wanted: u64,
+    early_walk: Instant,
 }
+
+/// The longest and the shortest time between two walks over open files. A walk that is needed early waits for
+/// this multiple of the duration of the last one.
+const WALK_EVERY: Duration = Duration::from_secs(60);
+const WALK_LEAST: Duration = Duration::from_secs(1);
+const WALK_PART: u32 = 100;
+
+/// Headers are not inspected any more after this number of readings without need.
+const UNNEEDED: u32 = 3;
 
 impl Meter {
     /// Starts from a new tracer: the first reading has all of its counts.
     #[must_use]
     pub fn new(mut tracer: Tracer) -> Self {
-        tracer.detach_unneeded();
+        if !tracer.forwards {
+            tracer.detach(ON_NET_DEV_START_XMIT);
+        }
         Self {
             tracer,
+            unneeded: 0,
+            next_walk: Instant::now() + WALK_EVERY,
+            walks_wanted: 0,
+            early_walk: Instant::now(),
             began: Instant::now(),
             last_reading_ns: 0,
             rows: HashMap::new(),
@@ -69,7 +90,7 @@ impl Meter {
         let window = self.gather()?;
         self.pending.samples.resize_with(window.len(), Sample::default);
         for (mut accounts, sample) in window.into_iter().zip(&mut self.pending.samples) {
-            accounts.resolve(|cookie| self.tracer.reader(cookie));
+            accounts.resolve(|cookie| self.tracer.owner(cookie));
             sample.add_window(&accounts);
         }
         Ok(())
@@ -100,19 +121,22 @@ impl Meter {
 
         let before = |cpu: usize| self.totals.get(cpu).copied().unwrap_or_default();
         let since = |now: u64, before: u64| now.saturating_sub(before);
-        let (mut unrecorded_ns, mut arrived) = (0, 0);
+        let (mut unrecorded_ns, mut arrived, mut inspected) = (0, 0, 0);
         let mut cpus = Vec::with_capacity(totals.len());
         for (cpu, now) in totals.iter().enumerate() {
             let before = before(cpu);
             unrecorded_ns += since(now.lost_ns, before.lost_ns);
             arrived += since(now.arrived, before.arrived);
+            inspected += since(now.inspected, before.inspected);
             cpus.push(Accounts {
                 measured_ns: since(now.measured_ns, before.measured_ns),
                 hardirq_ns: since(now.hardirq_ns, before.hardirq_ns),
                 ..Accounts::default()
             });
         }
+        let wanted = totals.iter().map(|totals| totals.unowned + totals.exits).sum();
         self.totals = totals;
+        self.walk(wanted)?;
 
         let mut kept = HashMap::with_capacity(rows.len());
         for row in rows {
@@ -127,7 +151,7 @@ impl Meter {
             }
         }
         self.rows = kept;
-        self.demand(&cpus, arrived, self.last_reading_ns - before_ns)?;
+        self.demand(&cpus, arrived, inspected, self.last_reading_ns - before_ns)?;
         let pending = &mut self.pending;
         pending.to_ns = self.last_reading_ns;
         pending.unrecorded_ns += unrecorded_ns;
@@ -136,13 +160,44 @@ impl Meter {
         Ok(cpus)
     }
 
+    /// Walks over open files once a minute; earlier if packets reached sockets without a known owner, or an
+    /// owner exited.
+    fn walk(&mut self, wanted: u64) -> Result<()> {
+        let now = Instant::now();
+        if self.walks_wanted != wanted {
+            self.next_walk = self.next_walk.min(self.early_walk);
+        }
+        if now < self.next_walk || !self.tracer.mode.kept {
+            return Ok(());
+        }
+        self.walks_wanted = wanted;
+        self.tracer.find_owners()?;
+        self.next_walk = Instant::now() + WALK_EVERY;
+        self.early_walk = Instant::now() + WALK_LEAST.max(WALK_PART * now.elapsed());
+        Ok(())
+    }
+
     /// Attaches programs on demand: if a hundredth of the packets had no observed destination, the program at
-    /// transmissions; if a thousandth of a CPU's time went to polls without packets, the program at freed
-    /// buffers.
-    fn demand(&mut self, cpus: &[Accounts], arrived: u64, length_ns: u64) -> Result<()> {
+    /// transmissions, and those that inspect headers; if a thousandth of a CPU's time went to polls without packets, the
+    /// program at freed buffers.
+    fn demand(
+        &mut self,
+        cpus: &[Accounts],
+        arrived: u64,
+        inspected: u64,
+        length_ns: u64,
+    ) -> Result<()> {
         let ended: u64 = cpus.iter().map(ended).sum();
-        if ended + arrived / 100 < arrived {
+        let unended = arrived.saturating_sub(ended) + inspected;
+        if unended > arrived / 100 {
             self.tracer.attach_on_demand(ON_NET_DEV_START_XMIT)?;
+            self.tracer.inspect(true)?;
+            self.unneeded = 0;
+        } else if arrived > 0 {
+            self.unneeded += 1;
+            if self.unneeded >= UNNEEDED {
+                self.tracer.inspect(false)?;
+            }
         }
         if cpus.iter().any(|cpu| empty_polls_ns(cpu) > length_ns / 1000) {
             self.tracer.attach_on_demand(ON_CONSUME_SKB)?;
@@ -172,8 +227,12 @@ fn ended(cpu: &Accounts) -> u64 {
                 | Class::Bridged { .. }
                 | Class::Dropped { .. }
                 | Class::KernelSocket(_)
+                | Class::Handshake(_)
+                | Class::Connection(_)
+                | Class::Icmp(_)
+                | Class::Neighbor(_)
         ),
-        Cause::Process { .. } | Cause::Inferred { .. } | Cause::Socket { .. } => true,
+        Cause::Process { .. } | Cause::Socket { .. } => true,
     };
     cpu.caused.iter().filter(|(cause, _)| is_end(cause)).map(|(_, amount)| amount.packets).sum()
 }

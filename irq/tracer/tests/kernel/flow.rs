@@ -1,7 +1,7 @@
 //! One flow, compared with the cost that the kernel reports.
 
 use onbeat_irq::Tracer;
-use onbeat_irq_core::charge::{Cause, Runner};
+use onbeat_irq_core::charge::Runner;
 
 use crate::harness::{World, assert_balanced, caused, this_process, total};
 
@@ -57,29 +57,4 @@ fn a_flow_in_softirq_is_charged_alike() {
     assert_eq!(charged.packets, u64::from(PACKETS));
     assert!(accounts.suffered_by_processes_ns() > 0);
     assert_balanced(&accounts);
-}
-
-/// No process has read from the socket: its time is kept for it, and goes to the process that a packet wakes.
-#[test]
-fn a_socket_without_a_reader_has_its_own_account() {
-    let Some(world) = World::if_possible(true) else { return };
-    // Packets that wait for address resolution arrive after the world is idle.
-    world.flow().pass(1, 64);
-    let flow = world.flow();
-    let mut tracer = Tracer::start().unwrap();
-    const SENT: u32 = 100;
-    flow.send(SENT, 64);
-    world.wait_idle();
-    tracer.stop();
-
-    let mut accounts = total(&tracer);
-    let device = world.device();
-    let of_device =
-        |cause: &Cause| matches!(cause, Cause::Socket { device: d, .. } if *d == device);
-    let sockets: Vec<_> = accounts.caused.iter().filter(|(cause, _)| of_device(cause)).collect();
-    assert_eq!(sockets.len(), 1, "{sockets:?}");
-    assert_eq!(sockets[0].1.packets, u64::from(SENT));
-    // Reported by /proc/net or the like, later.
-    accounts.resolve(|_| Some(this_process().into()));
-    assert_eq!(caused(&accounts, this_process(), device).packets, u64::from(SENT));
 }

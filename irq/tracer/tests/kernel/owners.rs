@@ -1,7 +1,7 @@
 //! Attribution of packets to the processes that read them.
 
 use onbeat_irq::Tracer;
-use onbeat_irq_core::charge::{Accounts, Cause};
+use onbeat_irq_core::charge::{Attribution, Cause};
 
 use crate::harness::{Flow, World, caused, possible, this_process, total};
 use crate::reader::Reader;
@@ -115,46 +115,65 @@ fn packets_dropped_for_lack_of_room_are_charged_to_the_owner() {
     assert_eq!(caused(&total(&tracer), this_process(), world.device()).packets, 101);
 }
 
-/// Ten packets that wake a child which does not read them, and the accounts: of an estimated owner, which is
-/// the child; `None` if it is another process.
-fn inferred() -> Option<(World, Flow, Tracer, Reader, Accounts)> {
-    let (world, flow, tracer, mut child) = traced_reader()?;
+/// Packets wake a child that does not read them: they are charged to the process that opened the socket, and to the
+/// reader once there is one.
+#[test]
+fn a_process_that_only_wakes_up_is_not_charged() {
+    let Some((world, flow, mut tracer, mut child)) = traced_reader() else { return };
     child.wait();
     flow.send(10, 100);
     child.finish();
     world.wait_idle();
-    let (accounts, here) = (total(&tracer), world.device());
-    let of_device =
-        |cause: &Cause| matches!(cause, Cause::Inferred { device, .. } if *device == here);
-    let estimated: Vec<_> = accounts.caused.iter().filter(|(cause, _)| of_device(cause)).collect();
-    assert_eq!(estimated.len(), 1, "{:?}", accounts.caused);
-    let (cause, amount) = estimated[0];
-    assert_eq!(amount.packets, 10);
-    let of_child = Cause::Inferred { process: child.process, device: here };
-    (*cause == of_child).then_some((world, flow, tracer, child, accounts))
-}
-
-/// It waits for packets and never reads any: its wake-up implies that it owns the socket.
-#[test]
-fn a_process_that_only_wakes_up_is_an_estimated_owner() {
-    if !possible() {
-        return;
-    }
-    // A timer's interrupt between packet and wake-up may wake another process: such an attempt proves
-    // nothing.
-    let found = (0..5).find_map(|_| inferred());
-    let (world, flow, mut tracer, child, accounts) =
-        found.expect("its own wake-up once in 5 attempts");
-    let (process, device) = (child.process, world.device());
-    assert_eq!(caused(&accounts, process, device).packets, 0);
-    assert_eq!(accounts.compensation_ns(process), -(accounts.suffered_ns(process) as i64));
-    // The first reader is the owner, of earlier packets, too; no wake-up changes that.
-    flow.read(10);
-    flow.pass(10, 100);
+    let (process, device) = (this_process(), world.device());
+    let owner = Cause::Process { process, device, by: Attribution::Owner };
+    let accounts = total(&tracer);
+    assert_eq!(accounts.caused[&owner].packets, 10);
+    assert_eq!(caused(&accounts, child.process, device).packets, 0);
+    child.begin(10);
+    child.finish();
     tracer.stop();
     let accounts = total(&tracer);
-    assert_eq!(caused(&accounts, this_process(), device).packets, 20);
-    assert!(!accounts.caused.contains_key(&Cause::Inferred { process, device }));
+    assert_eq!(caused(&accounts, child.process, device).packets, 10);
+    assert!(!accounts.caused.contains_key(&owner));
+}
+
+/// A socket that no process ever reads belongs to the process that opened it, before or after the ledger's start.
+#[test]
+fn an_unread_socket_is_charged_to_its_owner() {
+    let Some(world) = World::if_possible(true) else { return };
+    world.flow().pass(1, 64);
+    let before = world.flow();
+    let mut tracer = Tracer::start().unwrap();
+    let after = world.flow();
+    before.send(100, 64);
+    after.send(50, 64);
+    world.wait_idle();
+    tracer.stop();
+    let owner =
+        Cause::Process { process: this_process(), device: world.device(), by: Attribution::Owner };
+    assert_eq!(total(&tracer).caused[&owner].packets, 150);
+}
+
+/// The process that opened a socket exits, and another one still has it open: a walk over open files finds it.
+#[test]
+fn an_owner_that_exits_is_replaced() {
+    let Some(world) = World::if_possible(true) else { return };
+    world.flow().pass(1, 64);
+    let (flow, mut tracer) = (world.flow(), Tracer::start().unwrap());
+    let mut child = Reader::of(&flow.reader);
+    for _ in 0..2 {
+        child.begin(5);
+        flow.send(5, 64);
+        child.finish();
+    }
+    drop(child);
+    tracer.find_owners().unwrap();
+    flow.send(5, 64);
+    world.wait_idle();
+    tracer.stop();
+    let owner =
+        Cause::Process { process: this_process(), device: world.device(), by: Attribution::Owner };
+    assert_eq!(total(&tracer).caused[&owner].packets, 5);
 }
 
 /// The accounts outlive the device.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use onbeat_bpf::statistics::Statistics;
 use onbeat_irq::{Error, Meter, Sampler, Tracer};
 use onbeat_irq_core::charge::sample::Estimate;
-use onbeat_irq_core::charge::{Cause, Class};
+use onbeat_irq_core::charge::{Attribution, Cause, Class};
 
 use crate::harness::{BOUND, World, assert_balanced, caused, this_process, total};
 use crate::reader::{Reader, without_forks};
@@ -110,7 +110,8 @@ fn a_sampler_has_windows_and_errors() {
     });
     assert_eq!(estimate.windows, 10);
     assert!(estimate.sampled_ns > 0 && estimate.skipped_ns > 0, "{estimate:?}");
-    let cause = Cause::Process { process: this_process(), device: world.device() };
+    let cause =
+        Cause::Process { process: this_process(), device: world.device(), by: Attribution::Reader };
     let error = estimate.error(&cause).expect("there were windows enough");
     assert!(estimate.accounts.caused[&cause].packets > 0);
     assert!(error.ns > 0.0 && error.ns.is_finite() && error.packets > 0.0, "{error:?}");

@@ -1,12 +1,16 @@
 //! Tests of the division of a poll's time.
 
 use super::*;
-use crate::charge::{Amount, Process};
+use crate::charge::{Amount, Attribution, Process};
 
 const ETH0: Device = Device { netns: 1, index: 2 };
 
 fn process(pid: u32) -> Cause {
-    Cause::Process { process: Process { pid, start_ticks: 0 }, device: ETH0 }
+    Cause::Process {
+        process: Process { pid, start_ticks: 0 },
+        device: ETH0,
+        by: Attribution::Reader,
+    }
 }
 
 fn polled(work: u32, xdp: bool) -> PollReport {
@@ -39,7 +43,8 @@ fn common_time_is_divided_by_number_of_packets() {
 fn packets_without_a_device_belong_to_the_polled_one() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     let Cause::Process { process: who, .. } = process(1) else { unreachable!() };
-    let nowhere = Cause::Process { process: who, device: Device::default() };
+    let nowhere =
+        Cause::Process { process: who, device: Device::default(), by: Attribution::Reader };
     poll.deliver(nowhere, 1, 10, &mut accounts);
     poll.end(ETH0, polled(1, true), 5, &mut accounts);
     poll.finish(0, &mut accounts);

@@ -234,7 +234,7 @@ fn grid<const N: usize>(
 #[cfg(test)]
 mod tests {
     use onbeat_irq_core::charge::sample::{Estimate, Sample};
-    use onbeat_irq_core::charge::{Accounts, Amount, Cause, Device, Process};
+    use onbeat_irq_core::charge::{Accounts, Amount, Attribution, Cause, Device, Process};
     use onbeat_irq_core::view::Order;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -297,7 +297,7 @@ mod tests {
         let mut screen = screen();
         // No process has this PID.
         let process = Process { pid: 4_000_001, start_ticks: 1 };
-        let cause = Cause::Process { process, device: Device::default() };
+        let cause = Cause::Process { process, device: Device::default(), by: Attribution::Reader };
         let accounts = Accounts {
             caused: [(cause, Amount { ns: 400, packets: 2 })].into(),
             measured_ns: 400,
