@@ -24,10 +24,11 @@ pub(crate) enum Host {
     Onbeat,
     San,
     Control,
+    Peer,
 }
 
 /// All, by the last octet of their address from 1.
-const HOSTS: [Host; 4] = [Host::Linux, Host::Onbeat, Host::San, Host::Control];
+const HOSTS: [Host; 5] = [Host::Linux, Host::Onbeat, Host::San, Host::Control, Host::Peer];
 
 impl Host {
     pub(crate) fn name(self) -> &'static str {
@@ -36,6 +37,7 @@ impl Host {
             Self::Onbeat => "onbeat",
             Self::San => "san",
             Self::Control => "control",
+            Self::Peer => "peer",
         }
     }
 
@@ -46,6 +48,7 @@ impl Host {
             Self::Onbeat => "red0",
             Self::San => "etha",
             Self::Control => "prp1",
+            Self::Peer => "red1",
         }
     }
 
@@ -55,6 +58,11 @@ impl Host {
 
     fn address_in_vlan(self) -> Ipv4Addr {
         Ipv4Addr::new(10, 0, 5, self as u8 + 1)
+    }
+
+    /// Whether it is a node of onbeat.
+    pub(crate) fn is_onbeat(self) -> bool {
+        matches!(self, Self::Onbeat | Self::Peer)
     }
 
     /// The LANs to which it has a link.
@@ -148,6 +156,11 @@ impl Plane {
         }
     }
 
+    /// That of the peer. Generic XDP skips frames that a program of the same machine redirected, as both nodes would.
+    fn of_peer(self) -> Self {
+        if self == Self::Generic { Self::Packet } else { self }
+    }
+
     /// Its keys of the node and of a port.
     fn keys(self) -> [&'static str; 2] {
         match self {
@@ -161,8 +174,8 @@ impl Plane {
 /// The network of the file `main.rs`, with traffic of its hosts only.
 pub(crate) struct Network {
     lans: Namespace,
-    hosts: [Namespace; 4],
-    onbeat: Child,
+    hosts: [Namespace; 5],
+    nodes: Vec<(Host, Child)>,
     files: TemporaryDirectory,
     _alone: MutexGuard<'static, ()>,
 }
@@ -199,7 +212,7 @@ impl Network {
                     ),
                 );
                 ip(&lans, &format!("link set {port} master lan-{} up", lan.name()));
-                if plane == Plane::Native && host == Host::Onbeat {
+                if plane == Plane::Native && host.is_onbeat() {
                     let ethtool = Ethtool::in_namespace(&lans).expect("ethtool");
                     ethtool.set_features(&port, &[("gro", true)]).expect("GRO starts polling");
                 }
@@ -225,14 +238,19 @@ impl Network {
             }
         }
         let files = TemporaryDirectory::new("prp");
-        let onbeat = start_onbeat(&hosts[Host::Onbeat as usize], &files, plane);
-        let network = Self { lans, hosts, onbeat, files, _alone: alone };
-        let red0 = PathBuf::from("/sys/class/net/red0");
-        let is_there = || {
-            let there = network.hosts[Host::Onbeat as usize].run_with_sysfs(|| red0.exists());
-            there.expect("the namespace")
-        };
-        wait_for("red0", is_there);
+        let of_onbeat = [(Host::Onbeat, plane), (Host::Peer, plane.of_peer())];
+        let start =
+            |(host, plane)| (host, start_onbeat((host, &hosts[host as usize]), &files, plane));
+        let nodes = of_onbeat.map(start).into();
+        let network = Self { lans, hosts, nodes, files, _alone: alone };
+        for (host, _) in of_onbeat {
+            let interface = PathBuf::from("/sys/class/net").join(host.interface());
+            let is_there = || {
+                let there = network.namespace(host).run_with_sysfs(|| interface.exists());
+                there.expect("the namespace")
+            };
+            wait_for(host.interface(), is_there);
+        }
         for host in HOSTS {
             let interface = host.interface();
             ip(
@@ -242,10 +260,12 @@ impl Network {
             ip(network.namespace(host), &format!("link set {interface} up"));
         }
         // A node is silent after its start.
-        let [onbeat, linux] = [Host::Onbeat, Host::Linux];
-        wait_for("a ping", || {
-            output(network.ping_command(onbeat, linux.address(), 56, 1)).status.success()
-        });
+        for (host, _) in of_onbeat {
+            wait_for("a ping", || {
+                let ping = network.ping_command(host, Host::Linux.address(), 56, 1);
+                output(ping).status.success()
+            });
+        }
         network
     }
 
@@ -310,7 +330,7 @@ impl Network {
 
     fn show(&self, options: &[&str]) -> String {
         let mut show = program();
-        show.args(["show", "o", "--nodes"]).args(options);
+        show.args(["show", Host::Onbeat.name(), "--nodes"]).args(options);
         run(show)
     }
 
@@ -392,15 +412,17 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        let _ = self.onbeat.kill();
-        let _ = self.onbeat.wait();
-        let mut down = program();
-        down.args(["down", "o"]);
-        self.namespace(Host::Onbeat).start_in(&mut down);
-        output(down);
-        if thread::panicking() {
-            let log = fs::read_to_string(self.files.file("log"));
-            println!("log of onbeat:\n{}", log.unwrap_or_default());
+        for (host, child) in &mut self.nodes {
+            let _ = child.kill();
+            let _ = child.wait();
+            let mut down = program();
+            down.args(["down", host.name()]);
+            self.hosts[*host as usize].start_in(&mut down);
+            output(down);
+            if thread::panicking() {
+                let log = fs::read_to_string(self.files.file(&log_name(*host)));
+                println!("log of {}:\n{}", host.name(), log.unwrap_or_default());
+            }
         }
     }
 }
@@ -414,19 +436,28 @@ fn program() -> Command {
     command(env!("CARGO_BIN_EXE_onbeat").as_ref())
 }
 
-fn start_onbeat(namespace: &Namespace, files: &TemporaryDirectory, plane: Plane) -> Child {
+fn log_name(host: Host) -> String {
+    format!("{}.log", host.name())
+}
+
+fn start_onbeat(
+    (host, namespace): (Host, &Namespace),
+    files: &TemporaryDirectory,
+    plane: Plane,
+) -> Child {
+    let name = host.name();
     let [of_node, of_port] = plane.keys();
     let port = |name: &str, interface: &str, key: &str| {
         format!("[[port]]\nname = \"{name}\"\ninterface = \"{interface}\"\n{of_port}{key}\n")
     };
-    let mut config = format!("[node]\nname = \"o\"\nprotocol = \"prp\"\n{of_node}\n");
-    config += &port("host", Host::Onbeat.interface(), "create = \"veth\"");
+    let mut config = format!("[node]\nname = \"{name}\"\nprotocol = \"prp\"\n{of_node}\n");
+    config += &port("host", host.interface(), "create = \"veth\"");
     for lan in LANS {
         config += &port(lan.name(), &lan.interface(), &format!("lan = \"{}\"", lan.name()));
     }
-    let path = files.file("o.toml");
+    let path = files.file(&format!("{name}.toml"));
     fs::write(&path, config).expect("the configuration");
-    let log = fs::File::create(files.file("log")).expect("the log");
+    let log = fs::File::create(files.file(&log_name(host))).expect("the log");
     let mut onbeat = program();
     onbeat.arg("run").arg(path).stdout(log.try_clone().expect("the log")).stderr(log);
     namespace.start_in(&mut onbeat).spawn().expect("onbeat starts")
