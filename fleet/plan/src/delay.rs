@@ -9,9 +9,6 @@
 //!
 //! Streams have strict priority over other traffic, whose frames have at most [`OTHER`] octets.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use crate::network::{Arc, Network, Stream};
 use crate::route::{ListenerPaths, Route};
 
@@ -20,6 +17,9 @@ pub const OTHER: u64 = 1542;
 
 /// Above it, a delay counts as unbounded: 100 ms.
 const UNBOUNDED_NS: u64 = 100_000_000;
+
+/// Longest busy period for which a bound is searched: 1 s.
+const BUSY_NS: u64 = 1_000_000_000;
 
 /// Iterations without a fixed point after which the bounds count as infinite.
 const ITERATIONS: usize = 100;
@@ -147,6 +147,30 @@ struct Arrival {
     line_ns: u64,
     interval_ns: u64,
     jitter_ns: u64,
+    /// Line time of the frames that can arrive at once.
+    burst_ns: u64,
+    /// Time from then to the next frame.
+    further_ns: u64,
+}
+
+impl Arrival {
+    fn set_jitter(&mut self, jitter_ns: u64) {
+        if self.jitter_ns == jitter_ns && self.burst_ns != 0 {
+            return;
+        }
+        let further = jitter_ns / self.interval_ns;
+        self.jitter_ns = jitter_ns;
+        self.burst_ns = self.line_ns * (further + 1);
+        self.further_ns = self.interval_ns - (jitter_ns - further * self.interval_ns);
+    }
+
+    /// Line time of the frames that arrive later than the burst and before a time.
+    fn later_ns(&self, before_ns: u64) -> u64 {
+        match before_ns.checked_sub(self.further_ns) {
+            Some(rest @ 1..) => self.line_ns * rest.div_ceil(self.interval_ns),
+            _ => 0,
+        }
+    }
 }
 
 /// The streams of each arc.
@@ -176,8 +200,9 @@ impl Arrivals {
                 list[places[at] as usize] = Arrival {
                     line_ns: network.line_time(Arc(arc), flow.octets),
                     interval_ns: flow.interval_ns,
-                    jitter_ns: 0,
+                    ..Arrival::default()
                 };
+                list[places[at] as usize].set_jitter(0);
             }
         }
         Self { starts, list, places }
@@ -188,7 +213,7 @@ impl Arrivals {
     }
 
     fn set_jitter(&mut self, step: usize, jitter_ns: u64) {
-        self.list[self.places[step] as usize].jitter_ns = jitter_ns;
+        self.list[self.places[step] as usize].set_jitter(jitter_ns);
     }
 
     /// The longest wait at an arc: the largest backlog of a busy period.
@@ -198,30 +223,34 @@ impl Arrivals {
         if arrivals.is_empty() {
             return 0;
         }
-        // The work that arrives at once, and the times of further frames.
-        let mut work = network.line_time(arc, OTHER);
-        for arrival in arrivals {
-            work += arrival.line_ns * (arrival.jitter_ns / arrival.interval_ns + 1);
-        }
-        let further =
-            |arrival: &Arrival| arrival.interval_ns - arrival.jitter_ns % arrival.interval_ns;
-        let early = arrivals.iter().enumerate().filter(|(_, arrival)| further(arrival) < work);
-        let mut events: BinaryHeap<Reverse<(u64, usize)>> =
-            early.map(|(index, arrival)| Reverse((further(arrival), index))).collect();
-        if !events.is_empty() {
-            // The busy period grows: all streams can contribute.
-            events = (arrivals.iter().enumerate())
-                .map(|(index, arrival)| Reverse((further(arrival), index)))
-                .collect();
-        }
-        let mut longest = work;
-        while let Some(Reverse((time, index))) = events.pop() {
-            if time >= work || longest > UNBOUNDED_NS {
+        let burst = network.line_time(arc, OTHER)
+            + arrivals.iter().map(|arrival| arrival.burst_ns).sum::<u64>();
+        // The end of the busy period: all that arrives before it is sent by then.
+        let mut end = burst;
+        loop {
+            let later = arrivals.iter().map(|arrival| arrival.later_ns(end)).sum::<u64>();
+            if burst + later == end {
                 break;
             }
-            work += arrivals[index].line_ns;
+            end = burst + later;
+            // The line is overloaded, or nearly.
+            if end > BUSY_NS {
+                return UNBOUNDED_NS + 1;
+            }
+        }
+        let mut events: Vec<(u64, u64)> = Vec::new();
+        for arrival in arrivals {
+            let mut time = arrival.further_ns;
+            while time < end {
+                events.push((time, arrival.line_ns));
+                time += arrival.interval_ns;
+            }
+        }
+        events.sort_unstable();
+        let (mut work, mut longest) = (burst, burst);
+        for (time, line_ns) in events {
+            work += line_ns;
             longest = longest.max(work - time);
-            events.push(Reverse((time + arrivals[index].interval_ns, index)));
         }
         longest
     }

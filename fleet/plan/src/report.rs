@@ -1,6 +1,6 @@
 //! The report of a plan: checks and tables for terminal, HTML and JSON.
 
-use onbeat_report::format::duration_ns;
+use onbeat_report::format::{count, duration_ns};
 use onbeat_report::{Cell, Check, Counters, Outcome};
 
 use crate::difference::StreamChange;
@@ -62,10 +62,10 @@ pub fn reason(network: &Network, plan: &Plan, index: usize) -> Option<String> {
             )
         }
         StreamPlan::Refused(Refusal::NodeFull { node: full }) => format!(
-            "node {} would exceed {} streams, or {} egress ports of a stream; use further relays",
+            "node {} would exceed {}, or {} of a stream; use further relays",
             node(*full),
-            crate::plan::MAX_STREAMS,
-            crate::plan::MAX_EGRESS
+            count(crate::plan::MAX_STREAMS.into(), "stream"),
+            count(crate::plan::MAX_EGRESS as u64, "egress port")
         ),
         StreamPlan::Refused(Refusal::Delay { listener, bound_ns: Some(bound) }) => format!(
             "the delay to listener {} is up to {}, more than the permitted {}; permit more, or remove streams \
@@ -79,8 +79,7 @@ pub fn reason(network: &Network, plan: &Plan, index: usize) -> Option<String> {
             node(*listener)
         ),
         StreamPlan::Refused(Refusal::Window(error)) => format!(
-            "{} frames are sent during the delay difference of its paths, more than the history of 32768; use a \
-             longer interval",
+            "the delay difference of its paths requires a history of {}, and the longest is 32768; use a longer interval",
             error.required
         ),
     })

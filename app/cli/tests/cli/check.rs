@@ -31,6 +31,10 @@ fn every_example_is_valid() {
     assert!(examples.len() >= 11, "{examples:?}");
     let directory = TemporaryDirectory::new("check-examples");
     for file in examples {
+        // Networks are no nodes: plan.rs.
+        if file.parent().is_some_and(|directory| directory.ends_with("plan")) {
+            continue;
+        }
         // A copy, as another user may own the sources, without the interfaces of this host.
         let copy = directory.file("example.toml");
         let text = std::fs::read_to_string(&file).expect("the file");

@@ -122,7 +122,7 @@ fn no_simulated_delay_exceeds_the_stated_bound() {
         let refused = plan.streams.iter().filter(|stream| matches!(stream, StreamPlan::Refused(_)));
         assert!(refused.count() < network.streams.len());
     }
-    eprintln!("{delays} delays, up to {:.0} % of their bounds", 100.0 * tight);
+    eprintln!("delays: {delays}, up to {:.0} % of their bounds", 100.0 * tight);
     // The simulation comes near the bounds.
     assert!(delays > 500 && tight > 0.5, "{delays}, {tight}");
 }
