@@ -67,8 +67,18 @@ pub(crate) fn run_in(namespace: &Namespace, arguments: &[&str]) -> CommandOutput
 
 /// The sources of the end-to-end tests.
 pub(crate) fn sources() -> Vec<String> {
-    let files = fs::read_dir(root().join("tests/end_to_end")).expect("tests/end_to_end");
-    files.map(|file| fs::read_to_string(file.expect("a file").path()).expect("a test")).collect()
+    let (mut texts, mut directories) = (Vec::new(), vec![root().join("tests/end_to_end")]);
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).expect("a directory of tests") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                directories.push(path);
+            } else {
+                texts.push(fs::read_to_string(path).expect("a test"));
+            }
+        }
+    }
+    texts
 }
 
 /// Output of `onbeat show NODE --json`.

@@ -1,5 +1,8 @@
 //! The documents: links and anchors exist, the book has every page, and sources name existing documents.
 
+#[path = "documents/edges.rs"]
+mod edges;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -420,7 +420,7 @@ impl Drop for Network {
             self.hosts[*host as usize].start_in(&mut down);
             output(down);
             if thread::panicking() {
-                let log = fs::read_to_string(self.files.file(&log_name(*host)));
+                let log = fs::read_to_string(self.files.file(log_name(*host)));
                 println!("log of {}:\n{}", host.name(), log.unwrap_or_default());
             }
         }
@@ -455,9 +455,9 @@ fn start_onbeat(
     for lan in LANS {
         config += &port(lan.name(), &lan.interface(), &format!("lan = \"{}\"", lan.name()));
     }
-    let path = files.file(&format!("{name}.toml"));
+    let path = files.file(format!("{name}.toml"));
     fs::write(&path, config).expect("the configuration");
-    let log = fs::File::create(files.file(&log_name(host))).expect("the log");
+    let log = fs::File::create(files.file(log_name(host))).expect("the log");
     let mut onbeat = program();
     onbeat.arg("run").arg(path).stdout(log.try_clone().expect("the log")).stderr(log);
     namespace.start_in(&mut onbeat).spawn().expect("onbeat starts")

@@ -142,9 +142,8 @@ fn settle(handle: &Handle, interface: &str) -> Result<()> {
     let ethtool = Ethtool::in_namespace(handle.namespace())?;
     // A veth accepts redirects of XDP only if its peer polls, which GRO enables. The kernel exposes the
     // peer, which nodes look up, only while the device is up. XDP would forward a frame whose checksum
-    // or segments are still to be computed, and without the VLAN tag that a bridge has moved beside it.
-    let features = [("gro", true), ("tso", false), ("tx", false), ("txvlan", false)];
-    ethtool.set_features(interface, &features)?;
+    // or segments are still to be computed.
+    ethtool.set_features(interface, &[("gro", true), ("tso", false), ("tx", false)])?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use onbeat_netdev::Ethtool;
 use onbeat_node::config::Backend;
 use onbeat_realtime::clock::{SECOND, now_ns, realtime_offset_ns};
 use onbeat_realtime::interrupt::{pause_until, wait_until};
@@ -61,7 +62,15 @@ pub(super) fn run(
     end_ns: u64,
 ) -> Result<Trial> {
     let program = stage.onbeat_bin();
-    let mut world = stage.open(&topology(&plan), plane)?;
+    let network = topology(&plan);
+    let mut world = stage.open(&network, plane)?;
+    for bridge in network.nodes.iter().filter(|node| !node.bridge.is_empty()) {
+        // Else a bridge moves a VLAN tag beside the frame, where XDP of the peer does not see it.
+        let ethtool = Ethtool::in_namespace(world.namespace(&bridge.name)?)?;
+        for interface in &bridge.bridge {
+            ethtool.set_features(interface, &[("txvlan", false)])?;
+        }
+    }
     for node in &plan.nodes {
         wait_sending(&world, &node.name)?;
     }
@@ -71,7 +80,9 @@ pub(super) fn run(
     let talkers = Talkers::start(&world, &plan, &macs)?;
     let start_ns = now_ns();
     let life_ns = (start_ns + plan.life_ms * 1_000_000).min(end_ns.max(start_ns + SECOND));
-    let mut actor = Actor { plan: &plan, world: &mut world, program, outages: Vec::new() };
+    let in_kernel = nodes.iter().map(|node| node.in_kernel).collect();
+    let mut actor =
+        Actor { plan: &plan, world: &mut world, program, in_kernel, outages: Vec::new() };
     let (mut done, mut open) = (Vec::new(), BTreeSet::new());
     let mut show = |what: &str| {
         let frames = count(captures.frames(), "frame");
@@ -241,6 +252,8 @@ struct Actor<'a> {
     plan: &'a Plan,
     world: &'a mut World,
     program: &'a Path,
+    /// The nodes whose programs are in the kernel.
+    in_kernel: Vec<bool>,
     outages: Vec<Outage>,
 }
 
@@ -277,9 +290,7 @@ impl Actor<'_> {
                 (node, Some(NodePort::Lan(lan)))
             }
             // Programs continue without their daemon, and a start of it changes nothing.
-            Action::End { node, .. } | Action::Start { node }
-                if self.plan.nodes[node].in_kernel =>
-            {
+            Action::End { node, .. } | Action::Start { node } if self.in_kernel[node] => {
                 return;
             }
             Action::End { node, .. } | Action::Start { node } => (node, None),
