@@ -94,7 +94,7 @@ impl fmt::Display for Device {
 
 /// The cause of softirq time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", from = "CauseRecord")]
 pub enum Cause {
     /// Packets for a process.
     Process {
@@ -103,7 +103,6 @@ pub enum Cause {
         /// The receiving device.
         device: Device,
         /// The evidence that these are its packets.
-        #[serde(default)]
         by: Attribution,
     },
     /// Packets for a socket without a known owner so far.
@@ -115,6 +114,40 @@ pub enum Cause {
     },
     /// No process.
     Unowned(Class),
+}
+
+/// A cause in a recording. Versions 1 and 2 have no evidence, but a cause of their own for inferred owners.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CauseRecord {
+    Process {
+        process: Process,
+        device: Device,
+        #[serde(default)]
+        by: Attribution,
+    },
+    Inferred {
+        process: Process,
+        device: Device,
+    },
+    Socket {
+        cookie: u64,
+        device: Device,
+    },
+    Unowned(Class),
+}
+
+impl From<CauseRecord> for Cause {
+    fn from(record: CauseRecord) -> Self {
+        match record {
+            CauseRecord::Process { process, device, by } => Self::Process { process, device, by },
+            CauseRecord::Inferred { process, device } => {
+                Self::Process { process, device, by: Attribution::Estimate }
+            }
+            CauseRecord::Socket { cookie, device } => Self::Socket { cookie, device },
+            CauseRecord::Unowned(class) => Self::Unowned(class),
+        }
+    }
 }
 
 impl Cause {

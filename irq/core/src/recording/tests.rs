@@ -1,5 +1,7 @@
 //! Tests of recordings: complete, cut off and invalid.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::charge::sample::Sample;
 use crate::charge::{Accounts, Amount, Attribution, Cause, Class, Device, Owner, Process, Runner};
@@ -252,6 +254,28 @@ fn invalid_files_have_specific_errors() {
         let text = said(format!("{first}\n{inserted}\n{rest}").as_bytes());
         assert!(text.starts_with("line 2 is invalid: ") && text.contains(what), "{text}");
     }
+}
+
+/// Versions 1 and 2 have no evidence, but a cause of their own for inferred owners.
+#[test]
+fn recordings_of_former_versions_are_read() {
+    let text = String::from_utf8(recording()).unwrap();
+    let former = text.replace("\"version\":3", "\"version\":1").replace(",\"by\":\"reader\"", "");
+    assert_ne!(former, text);
+    let by = |text: &str| -> BTreeSet<Attribution> {
+        let found = summary(text.as_bytes(), false).unwrap();
+        let causes = found.total().caused.into_keys();
+        causes
+            .filter_map(|cause| match cause {
+                Cause::Process { by, .. } => Some(by),
+                _ => None,
+            })
+            .collect()
+    };
+    assert!(by(&former).contains(&Attribution::Reader));
+    let inferred = former.replace("{\"process\":{\"process\":", "{\"inferred\":{\"process\":");
+    assert_ne!(inferred, former);
+    assert!(by(&inferred).contains(&Attribution::Estimate));
 }
 
 /// Half of each interval was sampled, in two windows.
