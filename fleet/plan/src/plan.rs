@@ -293,7 +293,7 @@ impl<'a> Planner<'a> {
             let cost = self.loaded_cost(arc);
             self.graph.set_cost(arc, cost);
         }
-        if route.listeners.len() == 1 && !self.has_shared_node(route) {
+        if route.listeners.len() == 1 && route.shared(self.network).is_empty() {
             for path in route.paths() {
                 for arc in path {
                     slot(&mut self.slots[self.network.ends(*arc).1 as usize]);
@@ -309,10 +309,6 @@ impl<'a> Planner<'a> {
             self.transit[node] =
                 self.network.nodes[node].relay && self.slots[node] + 2 <= MAX_STREAMS;
         }
-    }
-
-    fn has_shared_node(&self, route: &Route) -> bool {
-        !route.shared(self.network).is_empty()
     }
 
     /// The cost of an arc rises to five times that of the idle arc, with the square of its load.

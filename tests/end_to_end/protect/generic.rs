@@ -12,7 +12,6 @@ use nix::libc::FIONREAD;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use onbeat_node::control::NodesStatus;
-use onbeat_realtime::interrupt::wait_until;
 
 use super::{H1, H2, PORT, Receiver, StopGuard, network, send, udp};
 use crate::common::process::Process;
@@ -127,14 +126,7 @@ fn streams_are_unchanged_with_and_without_the_daemon() {
         advance("datagrams arrive by the next node", &mut || true);
         next
     });
-    let sent = sent.load(Ordering::Acquire);
-    let _ = wait_until(BOUND, || {
-        receiver.drain();
-        receiver.received() >= sent
-    });
-    receiver.counts.resize(sent as usize, 0);
-    let wrong: Vec<_> = receiver.counts.iter().enumerate().filter(|(_, n)| **n != 1).collect();
-    assert!(wrong.is_empty(), "of {sent}, number and count: {wrong:?}");
+    receiver.has_each_once(sent.load(Ordering::Acquire));
     transfer(&client, &server);
     let again = connect();
     transfer(&again, &listener.accept().unwrap().0);

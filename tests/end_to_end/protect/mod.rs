@@ -178,6 +178,19 @@ impl Receiver {
     fn received(&self) -> u32 {
         self.counts.iter().sum()
     }
+
+    /// Checks that each of the datagrams sent has arrived once.
+    fn has_each_once(&mut self, sent: u32) {
+        // Missing datagrams are reported below, one by one.
+        let _ = wait_until(BOUND, || {
+            self.drain();
+            self.received() >= sent
+        });
+        assert!(self.counts.len() <= sent as usize, "{:?}", self.counts);
+        self.counts.resize(sent as usize, 0);
+        let wrong: Vec<_> = self.counts.iter().enumerate().filter(|(_, n)| **n != 1).collect();
+        assert!(wrong.is_empty(), "of {sent}, number and count: {wrong:?}");
+    }
 }
 
 /// The length of a datagram: the shortest are padded, the longest fill a frame.
@@ -280,15 +293,7 @@ fn exchange_while_paths_are_cut(protected: &ProtectedHosts) {
         tcp.join().unwrap()
     });
     for (receiver, sent) in receivers.iter_mut().zip(&sent) {
-        let sent = sent.load(Ordering::Acquire);
-        // Missing datagrams are reported below, one by one.
-        let _ = wait_until(BOUND, || {
-            receiver.drain();
-            receiver.received() >= sent
-        });
-        receiver.counts.resize(sent as usize, 0);
-        let wrong: Vec<_> = receiver.counts.iter().enumerate().filter(|(_, n)| **n != 1).collect();
-        assert!(wrong.is_empty(), "of {sent}, number and count: {wrong:?}");
+        receiver.has_each_once(sent.load(Ordering::Acquire));
     }
     assert!(octets > 1 << 20, "{octets} octets by TCP");
 }

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use onbeat_netdev::{Ethtool, Handle};
-use onbeat_realtime::interrupt::wait_until;
 
 use super::{
     H1, H2, LANS, Network, PATH1, PATH3, PORT, ProtectedHosts, Receiver, SAN, end_daemon,
@@ -101,12 +100,7 @@ fn programs_in_the_kernel_lose_nothing_while_paths_are_cut_and_without_the_daemo
         datagram[..4].copy_from_slice(&number.to_be_bytes());
         here.send_to(&datagram, (H2, PORT)).unwrap();
     }
-    let _ = wait_until(BOUND, || {
-        receiver.drain();
-        receiver.received() >= DATAGRAMS
-    });
-    let all_once = receiver.counts.iter().all(|count| *count == 1);
-    assert!(all_once && receiver.counts.len() == DATAGRAMS as usize, "{:?}", receiver.counts);
+    receiver.has_each_once(DATAGRAMS);
     for (handle, name) in [(h1, "protb"), (h2, "protc")] {
         let undone = run_in(handle.namespace(), &["protect", "--undo", name]);
         assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
