@@ -69,7 +69,7 @@ impl Drop for BusyCpus {
 pub(crate) struct Phase {
     accounts: Accounts,
     /// Run time of the NAPI thread, in nanoseconds.
-    pub(crate) ran_ns: u64,
+    ran_ns: u64,
 }
 
 impl Judge {
