@@ -27,7 +27,8 @@ pub(super) fn to_hosts(
 ) -> Result<Vec<Probe>, EmitError> {
     let other = MacAddress([0x01, 0x00, 0x5e, 0x7f, 0x00, 0x01]);
     let filler: Vec<u8> = (0..100).collect();
-    let other_vlan = tagged(&[VlanTag::new(vlan + 1)], EtherType::IPV4, &ipv4_packet()?)?;
+    // Of no path: streams have the next VLANs there, where a frame without an R-TAG is refused.
+    let other_vlan = tagged(&[VlanTag::new(vlan + 90)], EtherType::IPV4, &ipv4_packet()?)?;
     let double = VlanTag { tpid: EtherType::S_VLAN, pcp: 5, dei: true, vid: vlan };
     let double = tagged(&[double, VlanTag::new(vlan)], EtherType::IPV4, &ipv4_packet()?)?;
     let mut r_tag = vec![0; rtag::TAG_LEN];

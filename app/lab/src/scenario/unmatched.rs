@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use onbeat_netdev::Ethtool;
 use onbeat_netdev::Namespace;
 use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::{check, wait_until};
@@ -41,6 +42,13 @@ pub(super) fn network() -> Topology {
 
 pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
     let world = stage.open(&network(), &options.plane)?;
+    for node in ["a", "b"] {
+        // A tag within the frame is one that XDP of the next node sees.
+        let ethtool = Ethtool::in_namespace(world.namespace(node)?)?;
+        for port in ["host", "path1"] {
+            ethtool.set_features(port, &[("txvlan", false)])?;
+        }
+    }
     let flows = two_paths::start(&world, &options.frames)?;
     let mut course = PhaseLog::default();
     course.begin("with other frames", PhaseState::Up, &flows, || Ok(()))?;
