@@ -62,6 +62,17 @@ pub enum Event {
         /// Settings that could not be restored; they stay in the journal.
         failed: usize,
     },
+    /// Another process had changed a setting, which the guard has set again.
+    SettingChanged {
+        /// The interface.
+        interface: String,
+        /// The file or command with which a user reads it.
+        setting: String,
+        /// The value of the other process.
+        found: String,
+        /// The value of the guard.
+        to: String,
+    },
     /// A setting failed; reported once.
     SettingFailed {
         /// The interface.
@@ -131,6 +142,12 @@ impl fmt::Display for Event {
             ),
             Event::Restored { restored, failed } => {
                 write!(f, "settings: {restored} restored, {failed} failed")
+            }
+            Event::SettingChanged { interface, setting, found, to } => {
+                write!(
+                    f,
+                    "{interface}: another process has set {setting} to {found}; set to {to} again"
+                )
             }
             Event::SettingFailed { interface, reason } => write!(f, "{interface}: {reason}"),
         }
@@ -282,7 +299,13 @@ mod tests {
             Event::Attached { interface: interface.clone(), threads: vec![7] },
             changed,
             Event::InterfaceMissing { interface: interface.clone() },
-            Event::SettingFailed { interface, reason: "no".into() },
+            Event::SettingFailed { interface: interface.clone(), reason: "no".into() },
+            Event::SettingChanged {
+                interface,
+                setting: "x".into(),
+                found: "3".into(),
+                to: "0".into(),
+            },
             Event::ScanPartial,
             Event::LimitsFull { processes: 1 },
             Event::TableFull { processes: 1 },

@@ -1,11 +1,11 @@
 //! The guard: gives each device's NAPI threads the priority of the highest thread that waits, and follows
 //! changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use onbeat_host::settings::{
     Change as Made, Entry, Host, Log, NapiThread, Outcome, RestoreOutcome, RestoredEntry, Setting,
-    SettingKind, SettingLocation, Tuning, apply, change_all, restore,
+    SettingKind, SettingLocation, Tuning, apply, change_all, plan, restore,
 };
 
 use super::candidates::{Candidates, WaitingThread};
@@ -34,6 +34,10 @@ pub struct Guard<'a> {
 struct Device {
     index: u32,
     target: Rank,
+    /// The policies that its threads have been given, by their ids.
+    given: BTreeMap<i32, String>,
+    /// Settings that the kernel or the device refuses.
+    unsupported: HashSet<SettingLocation>,
 }
 
 impl<'a> Guard<'a> {
@@ -155,7 +159,7 @@ impl<'a> Guard<'a> {
         let tuning = tuning(self.config, &[name.to_owned()]);
         let report = apply(self.host, self.log, &tuning, false)?;
         let not_made = report.changes.iter().filter(|change| {
-            let needed = change.setting.kind == SettingKind::ThreadedNapi;
+            let needed = NEEDED.contains(&change.setting.kind);
             change.outcome != Outcome::Changed && (needed || change.outcome != Outcome::Skipped)
         });
         // Those that were restored since another one failed have no reason of their own.
@@ -167,7 +171,14 @@ impl<'a> Guard<'a> {
         let threads = self.host.napi_threads(name)?;
         let rank = rank_of(&threads);
         self.policy.add_device(index, rank);
-        self.devices.insert(name.to_owned(), Device { index, target: rank });
+        let skipped = report.changes.into_iter().filter(|one| one.outcome == Outcome::Skipped);
+        let device = Device {
+            index,
+            target: rank,
+            given: BTreeMap::new(),
+            unsupported: skipped.map(|one| one.setting.place).collect(),
+        };
+        self.devices.insert(name.to_owned(), device);
         Ok(Event::Attached {
             interface: name.to_owned(),
             threads: threads.iter().map(|thread| thread.pid.unsigned_abs()).collect(),
@@ -200,61 +211,92 @@ impl<'a> Guard<'a> {
         Some(priority_change(name, change, candidates))
     }
 
-    /// Sets threads that differ from the decision: because it has changed, because they are new, or because
-    /// another process set them.
+    /// Sets what differs from the decision: because it has changed, because a thread or queue is new, or because
+    /// another process set it.
     fn enforce(&mut self, name: &str, events: &mut Vec<Event>) -> Result<()> {
-        let Ok(threads) = self.host.napi_threads(name) else {
-            // It was just removed; the next step reports it.
-            return Ok(());
-        };
-        let mut settings = Vec::new();
-        for thread in &threads {
-            settings.extend(self.priority(name, thread));
-            settings.extend(self.affinity(name, thread));
-        }
-        if settings.is_empty() {
-            return Ok(());
-        }
-        for Made { setting, outcome, reason } in change_all(self.host, self.log, settings)? {
-            if outcome != Outcome::Changed {
-                let why = format!("{}: {}", setting.place, reason.unwrap_or_default());
-                events.extend(self.report_failure(name, why));
+        // NAPI threads that start in the first round are set in the second.
+        for _ in 0..2 {
+            let starts_threads = self.enforce_once(name, events)?;
+            if !starts_threads {
+                break;
             }
         }
         Ok(())
     }
 
-    fn priority(&self, name: &str, thread: &NapiThread) -> Option<Setting> {
-        let wanted = text(self.devices.get(name)?.target);
-        let now = thread.policy.clone().filter(|now| *now != wanted)?;
-        let (interface, pid) = (name.to_owned(), thread.pid);
-        Some(Setting {
-            kind: SettingKind::NapiPriority,
-            interface: Some(name.to_owned()),
-            place: SettingLocation::ThreadPolicy { interface, pid, name: thread.name.clone() },
-            now,
-            wanted,
-        })
-    }
-
-    /// The CPU affinity of a thread that started after its device was threaded.
-    fn affinity(&self, name: &str, thread: &NapiThread) -> Option<Setting> {
-        let wanted = self.config.cpus.as_ref()?.to_string();
-        let (interface, pid) = (name.to_owned(), thread.pid);
-        let place = SettingLocation::ThreadCpus { interface, pid, name: thread.name.clone() };
-        (!place.agrees(&thread.cpus, &wanted)).then(|| Setting {
-            kind: SettingKind::NapiAffinity,
-            interface: Some(name.to_owned()),
-            place,
-            now: thread.cpus.clone(),
-            wanted,
-        })
+    /// As [`Self::enforce`]; returns whether NAPI threads have started.
+    fn enforce_once(&mut self, name: &str, events: &mut Vec<Event>) -> Result<bool> {
+        let tuning = tuning(self.config, &[name.to_owned()]);
+        let (Ok(survey), Some(device)) = (self.host.survey(&tuning), self.devices.get_mut(name))
+        else {
+            // It was just removed; the next step reports it.
+            return Ok(false);
+        };
+        let wanted = text(device.target);
+        let threads = survey.interfaces.iter().flat_map(|interface| &interface.threads);
+        let known = std::mem::take(&mut device.given);
+        device.given = threads.clone().map(|thread| (thread.pid, wanted.clone())).collect();
+        let mut settings = plan(&tuning, &survey).settings;
+        settings.retain(|setting| !device.unsupported.contains(&setting.place));
+        settings.extend(threads.filter_map(|thread| priority(name, thread, &wanted)));
+        if settings.is_empty() {
+            return Ok(false);
+        }
+        let mut starts_threads = false;
+        for Made { setting, outcome, reason } in change_all(self.host, self.log, settings)? {
+            starts_threads |= setting.kind == SettingKind::ThreadedNapi;
+            match outcome {
+                Outcome::Changed if is_changed_by_another(&setting, &known) => {
+                    events.push(Event::SettingChanged {
+                        interface: name.to_owned(),
+                        setting: setting.place.to_string(),
+                        found: setting.now,
+                        to: setting.wanted,
+                    });
+                }
+                Outcome::Changed => {}
+                _ => {
+                    let why = format!("{}: {}", setting.place, reason.unwrap_or_default());
+                    if outcome == Outcome::Skipped
+                        && let Some(device) = self.devices.get_mut(name)
+                    {
+                        device.unsupported.insert(setting.place);
+                    }
+                    events.extend(self.report_failure(name, why));
+                }
+            }
+        }
+        Ok(starts_threads)
     }
 
     fn report_failure(&mut self, interface: &str, reason: String) -> Option<Event> {
         let interface = interface.to_owned();
         let news = self.refused.insert((interface.clone(), reason.clone()));
         news.then_some(Event::SettingFailed { interface, reason })
+    }
+}
+
+/// The setting of a NAPI thread's priority, if it has another.
+fn priority(name: &str, thread: &NapiThread, wanted: &str) -> Option<Setting> {
+    let now = thread.policy.clone().filter(|now| now != wanted)?;
+    let (interface, pid) = (name.to_owned(), thread.pid);
+    Some(Setting {
+        kind: SettingKind::NapiPriority,
+        interface: Some(name.to_owned()),
+        place: SettingLocation::ThreadPolicy { interface, pid, name: thread.name.clone() },
+        now,
+        wanted: wanted.to_owned(),
+    })
+}
+
+/// Whether the present value is that of another process: `known` has the policies that the guard gave, by thread.
+fn is_changed_by_another(setting: &Setting, known: &BTreeMap<i32, String>) -> bool {
+    match &setting.place {
+        SettingLocation::ThreadPolicy { pid, .. } => {
+            known.get(pid).is_some_and(|given| *given != setting.now)
+        }
+        SettingLocation::ThreadCpus { pid, .. } => known.contains_key(pid),
+        _ => true,
     }
 }
 
@@ -305,12 +347,17 @@ fn priority_change(
     Event::PriorityChanged { interface: name.to_owned(), from: change.from, to: change.to, waiter }
 }
 
-/// Settings made once per interface; the priority is set later.
+/// Settings without which packets are not processed in NAPI threads.
+const NEEDED: [SettingKind; 2] = [SettingKind::PacketSteering, SettingKind::ThreadedNapi];
+
+/// Settings of each interface, except the priority of its threads.
 pub(super) fn tuning(config: &Config, interfaces: &[String]) -> Tuning {
+    let of_cpus = [SettingKind::IrqAffinity, SettingKind::NapiAffinity];
+    let of_cpus = of_cpus.into_iter().filter(|_| config.cpus.is_some());
     Tuning {
         interfaces: interfaces.to_vec(),
         cpus: config.cpus.clone(),
-        only: vec![SettingKind::ThreadedNapi, SettingKind::IrqAffinity, SettingKind::NapiAffinity],
+        only: NEEDED.into_iter().chain(of_cpus).collect(),
         ..Tuning::default()
     }
 }

@@ -189,7 +189,7 @@ pub fn preview(config: &Config) -> Result<Preview> {
             }
         }
         let tuning = guard::tuning(config, &config.interfaces);
-        let report = plan(&tuning, &host.survey(&config.interfaces)?).into();
+        let report = plan(&tuning, &host.survey(&tuning)?).into();
         Ok(Preview { report, events: guard::decisions(config, host, &mut observer, &there)? })
     })?
 }

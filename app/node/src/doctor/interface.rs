@@ -65,6 +65,7 @@ pub(super) fn examine(root: &HostRoot<'_>, interface: &str) -> Vec<Finding> {
     };
     if findings[0].level != Level::Bad {
         findings.push(threaded_napi(root, interface));
+        findings.extend(packet_steering(root, interface));
         findings.extend(interrupts(root, interface));
     }
     for finding in &mut findings {
@@ -354,6 +355,27 @@ fn threaded_napi(root: &HostRoot<'_>, interface: &str) -> Finding {
             "unknown: no such file in this namespace's /sys",
         ),
     }
+}
+
+/// RPS of a receive queue, if one has it.
+fn packet_steering(root: &HostRoot<'_>, interface: &str) -> Option<Finding> {
+    let queues = root.list(&format!("/sys/class/net/{interface}/queues"));
+    let file = |queue: &String| format!("/sys/class/net/{interface}/queues/{queue}/rps_cpus");
+    let is_on = |queue: &&String| {
+        root.read(&file(queue)).is_some_and(|mask| {
+            mask.contains(|digit: char| digit.is_ascii_hexdigit() && digit != '0')
+        })
+    };
+    let on: Vec<&String> = queues.iter().filter(is_on).collect();
+    let first = on.first()?;
+    let value =
+        format!("on in {}: other CPUs process frames in softirq", count(on.len() as u64, "queue"));
+    let what = "distribution of received packets to other CPUs (RPS)";
+    Some(
+        Finding::new("packet-steering", Level::Info, what, value)
+            .remedy(format!("echo 0 > {}", shell_word(&file(first))))
+            .fix(SettingKind::PacketSteering),
+    )
 }
 
 /// The CPUs that handle the interrupts of a NIC; none for an interface without interrupts.

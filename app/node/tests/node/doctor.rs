@@ -220,6 +220,14 @@ const CASES: &[Case] = &[
         "all 2 on CPU 0",
         "smp_affinity_list",
     ),
+    (
+        "sys/class/net/eth1/queues/rx-0/rps_cpus",
+        "00000000,00000003",
+        "packet-steering",
+        Level::Info,
+        "softirq",
+        "echo 0 >",
+    ),
     ("sys/class/net/eth1/threaded", "0", "threaded-napi", Level::Info, "softirq", "echo 1 >"),
 ];
 

@@ -19,6 +19,8 @@ pub enum SettingKind {
     Coalescing,
     /// IEEE 802.3az.
     EnergyEfficient,
+    /// Distribution of received packets to other CPUs (RPS, RFS).
+    PacketSteering,
     /// NAPI in threads.
     ThreadedNapi,
     /// The CPUs that take the device's interrupts.
@@ -39,12 +41,13 @@ struct Text {
 
 impl SettingKind {
     /// All settings, in the order in which they are changed.
-    pub const ALL: [SettingKind; 9] = [
+    pub const ALL: [SettingKind; 10] = [
         SettingKind::Governor,
         SettingKind::RtThrottling,
         SettingKind::Offloads,
         SettingKind::Coalescing,
         SettingKind::EnergyEfficient,
+        SettingKind::PacketSteering,
         SettingKind::ThreadedNapi,
         SettingKind::IrqAffinity,
         SettingKind::NapiPriority,
@@ -113,6 +116,12 @@ impl SettingKind {
                 "energy-efficient Ethernet",
                 "a link that sleeps between frames takes microseconds to wake up",
                 "power; the link is renegotiated and down for seconds",
+            ),
+            SettingKind::PacketSteering => text(
+                "packet-steering",
+                "distribution of received packets to other CPUs (RPS, RFS)",
+                "after it, frames are processed in softirq of another CPU, which no priority of a NAPI thread concerns",
+                "the CPU that receives a frame also carries its protocol processing",
             ),
             SettingKind::ThreadedNapi => text(
                 "threaded-napi",

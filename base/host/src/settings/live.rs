@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use onbeat_netdev::{Error as Netdev, Ethtool, Handle, InterfaceIdentity, Namespace, napi};
 
 use super::value::{Fields, is_merging, list, words};
-use super::{Host, NapiThread, Refusal, SettingLocation, Survey};
+use super::{Host, NapiThread, Refusal, SettingLocation, Survey, Tuning};
 use onbeat_realtime::CpuSet;
 use onbeat_realtime::scheduling::{ThreadPolicy, affinity, set_affinity};
 
@@ -83,10 +83,9 @@ impl LiveHost {
     }
 
     /// A missing interface may be in another namespace and come back: it is not removed for good.
-    fn threaded_file(&self, interface: &str) -> SettingResult<String> {
-        let directory = format!("/sys/class/net/{interface}");
-        if self.path(&directory).exists() {
-            return Ok(format!("{directory}/threaded"));
+    fn check_interface(&self, interface: &str) -> SettingResult<()> {
+        if self.path(&format!("/sys/class/net/{interface}")).exists() {
+            return Ok(());
         }
         Err(Refusal::Failed(format!(
             "interface {interface:?} not found; make it available again, or discard its settings with --forget"
@@ -109,8 +108,8 @@ impl LiveHost {
 }
 
 impl Host for LiveHost {
-    fn survey(&mut self, interfaces: &[String]) -> Result<Survey> {
-        self.survey_interfaces(interfaces)
+    fn survey(&mut self, tuning: &Tuning) -> Result<Survey> {
+        self.survey_of(tuning)
     }
 
     fn napi_threads(&mut self, interface: &str) -> Result<Vec<NapiThread>> {
@@ -126,8 +125,11 @@ impl Host for LiveHost {
         match place {
             SettingLocation::File { path } => self.read_file(path),
             SettingLocation::Irq { irq } => self.read_file(&affinity_file(*irq)),
-            SettingLocation::Threaded { interface } => {
-                self.read_file(&self.threaded_file(interface)?)
+            SettingLocation::Threaded { interface }
+            | SettingLocation::SteeringCpus { interface, .. }
+            | SettingLocation::SteeringFlows { interface, .. } => {
+                self.check_interface(interface)?;
+                self.read_file(&place.to_string())
             }
             SettingLocation::Offloads { interface } => {
                 self.devices()?.offloads(interface).map_err(netdev)
@@ -158,8 +160,11 @@ impl Host for LiveHost {
         match place {
             SettingLocation::File { path } => self.write_file(path, value),
             SettingLocation::Irq { irq } => self.write_file(&affinity_file(*irq), value),
-            SettingLocation::Threaded { interface } => {
-                self.write_file(&self.threaded_file(interface)?, value)
+            SettingLocation::Threaded { interface }
+            | SettingLocation::SteeringCpus { interface, .. }
+            | SettingLocation::SteeringFlows { interface, .. } => {
+                self.check_interface(interface)?;
+                self.write_file(&place.to_string(), value)
             }
             SettingLocation::Offloads { interface } => self.write_offloads(interface, value),
             SettingLocation::Coalescing { interface } => {

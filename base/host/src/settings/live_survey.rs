@@ -8,24 +8,22 @@ use onbeat_netdev::{Error as Netdev, napi};
 use super::live::{LiveHost, affinity_file};
 use super::survey::RT_RUNTIME;
 use super::value::Fields;
-use super::{Governor, InterfaceSurvey, NapiThread, Survey};
-use onbeat_realtime::CpuSet;
+use super::{Governor, InterfaceSurvey, NapiThread, PacketSteering, SettingKind, Survey, Tuning};
 use onbeat_realtime::scheduling::{ThreadPolicy, affinity};
 
 use super::Result;
 
 impl LiveHost {
-    pub(super) fn survey_interfaces(&self, interfaces: &[String]) -> Result<Survey> {
+    pub(super) fn survey_of(&self, tuning: &Tuning) -> Result<Survey> {
+        let may_change = |kind| tuning.only.contains(&kind);
         let cpus = self.text("/sys/devices/system/cpu/online").and_then(|text| text.parse().ok());
-        let cpus: CpuSet = cpus.unwrap_or_default();
+        let governors = may_change(SettingKind::Governor).then(|| self.governors());
+        let interfaces = tuning.interfaces.iter().map(|name| self.interface(name, &may_change));
         Ok(Survey {
-            governors: self.governors(),
-            cpus,
+            governors: governors.unwrap_or_default(),
+            cpus: cpus.unwrap_or_default(),
             rt_runtime: self.text(RT_RUNTIME),
-            interfaces: interfaces
-                .iter()
-                .map(|name| self.interface(name))
-                .collect::<Result<_>>()?,
+            interfaces: interfaces.collect::<Result<_>>()?,
         })
     }
 
@@ -44,26 +42,43 @@ impl LiveHost {
         numbers.into_iter().filter_map(governor).collect()
     }
 
-    fn interface(&self, name: &str) -> Result<InterfaceSurvey> {
+    /// Each value costs system calls: only those that may change are read.
+    fn interface(
+        &self,
+        name: &str,
+        may_change: &impl Fn(SettingKind) -> bool,
+    ) -> Result<InterfaceSurvey> {
         let class = format!("/sys/class/net/{name}");
         let mut survey = InterfaceSurvey {
             name: name.to_owned(),
             threaded: self.text(&format!("{class}/threaded")),
             ..InterfaceSurvey::default()
         };
-        let mut irqs = self.irqs(name);
+        if may_change(SettingKind::PacketSteering) {
+            survey.steering = self.steering(&class);
+        }
+        let finds_irqs = may_change(SettingKind::IrqAffinity);
+        let mut irqs = if finds_irqs { self.irqs(name) } else { BTreeSet::new() };
         match &self.devices {
             Some(devices) => {
                 let link = devices.handle.link(name)?;
                 survey.veth = link.kind.as_deref() == Some("veth");
                 // A device may lack any of these.
-                survey.offloads = devices.offloads(name).ok();
-                survey.coalescing = devices.ethtool.coalescing(name).ok().map(Fields::text);
-                survey.energy_efficient =
-                    devices.ethtool.energy_efficient(name).ok().map(Fields::text);
+                if may_change(SettingKind::Offloads) {
+                    survey.offloads = devices.offloads(name).ok();
+                }
+                if may_change(SettingKind::Coalescing) {
+                    survey.coalescing = devices.ethtool.coalescing(name).ok().map(Fields::text);
+                }
+                if may_change(SettingKind::EnergyEfficient) {
+                    let eee = devices.ethtool.energy_efficient(name);
+                    survey.energy_efficient = eee.ok().map(Fields::text);
+                }
                 let instances = napi::instances(&devices.handle, name)?;
-                let found = instances.iter().flatten();
-                irqs.extend(found.clone().filter_map(|instance| instance.irq));
+                if finds_irqs {
+                    let found = instances.iter().flatten();
+                    irqs.extend(found.filter_map(|instance| instance.irq));
+                }
                 survey.threads = self.threads(&instances, name);
             }
             None if !self.path(&class).exists() => {
@@ -75,6 +90,18 @@ impl LiveHost {
         let affinity = |irq| Some((irq, self.text(&affinity_file(irq))?));
         survey.irqs = irqs.into_iter().filter_map(affinity).collect();
         Ok(survey)
+    }
+
+    /// Returns the distribution of packets by each receive queue, in the order of their numbers.
+    fn steering(&self, class: &str) -> Vec<PacketSteering> {
+        let queues = self.list(&format!("{class}/queues"));
+        let queues: BTreeSet<u16> =
+            queues.iter().filter_map(|name| name.strip_prefix("rx-")?.parse().ok()).collect();
+        let steering = |queue: u16| {
+            let value = |name: &str| self.text(&format!("{class}/queues/rx-{queue}/{name}"));
+            PacketSteering { queue, cpus: value("rps_cpus"), flows: value("rps_flow_cnt") }
+        };
+        queues.into_iter().map(steering).collect()
     }
 
     /// Returns the interrupts of an interface: those of its device, and those with its name.

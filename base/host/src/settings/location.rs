@@ -41,6 +41,20 @@ pub enum SettingLocation {
         /// The interface.
         interface: String,
     },
+    /// The CPUs to which a receive queue distributes packets (RPS), as a mask: `00000000,00000003`.
+    SteeringCpus {
+        /// The interface.
+        interface: String,
+        /// The number of the queue.
+        queue: u16,
+    },
+    /// The number of flows whose packets a receive queue sends to the CPUs of their readers (RFS).
+    SteeringFlows {
+        /// The interface.
+        interface: String,
+        /// The number of the queue.
+        queue: u16,
+    },
     /// The policy of a NAPI thread: `other`, `fifo 50`.
     ThreadPolicy {
         /// The interface that it receives from.
@@ -71,6 +85,8 @@ impl SettingLocation {
             | SettingLocation::Offloads { interface }
             | SettingLocation::Coalescing { interface }
             | SettingLocation::EnergyEfficient { interface }
+            | SettingLocation::SteeringCpus { interface, .. }
+            | SettingLocation::SteeringFlows { interface, .. }
             | SettingLocation::ThreadPolicy { interface, .. }
             | SettingLocation::ThreadCpus { interface, .. } => Some(interface),
         }
@@ -86,6 +102,8 @@ impl SettingLocation {
             | SettingLocation::Offloads { interface }
             | SettingLocation::Coalescing { interface }
             | SettingLocation::EnergyEfficient { interface }
+            | SettingLocation::SteeringCpus { interface, .. }
+            | SettingLocation::SteeringFlows { interface, .. }
             | SettingLocation::ThreadPolicy { interface, .. }
             | SettingLocation::ThreadCpus { interface, .. } => name.clone_into(interface),
         }
@@ -136,8 +154,10 @@ impl SettingLocation {
             SettingLocation::Coalescing { .. } | SettingLocation::EnergyEfficient { .. } => {
                 value::includes(now, wanted)
             }
+            SettingLocation::SteeringCpus { .. } => value::same_mask(now, wanted),
             SettingLocation::File { .. }
             | SettingLocation::Threaded { .. }
+            | SettingLocation::SteeringFlows { .. }
             | SettingLocation::ThreadPolicy { .. } => now == wanted,
         }
     }
@@ -159,6 +179,12 @@ impl fmt::Display for SettingLocation {
             SettingLocation::Irq { irq } => write!(f, "/proc/irq/{irq}/smp_affinity_list"),
             SettingLocation::Threaded { interface } => {
                 write!(f, "/sys/class/net/{interface}/threaded")
+            }
+            SettingLocation::SteeringCpus { interface, queue } => {
+                write!(f, "/sys/class/net/{interface}/queues/rx-{queue}/rps_cpus")
+            }
+            SettingLocation::SteeringFlows { interface, queue } => {
+                write!(f, "/sys/class/net/{interface}/queues/rx-{queue}/rps_flow_cnt")
             }
             SettingLocation::Offloads { interface } => write!(f, "ethtool -K {interface}"),
             SettingLocation::Coalescing { interface } => write!(f, "ethtool -C {interface}"),
@@ -210,6 +236,7 @@ mod tests {
     #[test]
     fn values_are_compared_by_meaning() {
         let interface = || "eth0".to_owned();
+        let cpus = || SettingLocation::SteeringCpus { interface: interface(), queue: 0 };
         for (place, now, wanted, agree) in [
             (SettingLocation::Irq { irq: 4 }, "0,1", "0-1", true),
             (SettingLocation::Irq { irq: 4 }, "0", "0-1", false),
@@ -224,6 +251,10 @@ mod tests {
             ),
             (SettingLocation::Coalescing { interface: interface() }, "rx-usecs=0", "x=1", false),
             (SettingLocation::Threaded { interface: interface() }, "1", "0", false),
+            (cpus(), "00000000,00000000", "0", true),
+            (cpus(), "ff,00000001", "ff00000001", true),
+            (cpus(), "00000000,00000001", "0", false),
+            (cpus(), "1,00000000", "1", false),
             (SettingLocation::File { path: "/x".into() }, "performance", "performance", true),
         ] {
             assert_eq!(place.agrees(now, wanted), agree, "{place}: {now} for {wanted}");

@@ -32,7 +32,7 @@ pub use live::LiveHost;
 pub use location::SettingLocation;
 pub use plan::{Plan, Setting, Tuning, plan};
 pub use report::{ChangeLine, RestoredLine, lines, restored_table, table};
-pub use survey::{Governor, InterfaceSurvey, NapiThread, Survey};
+pub use survey::{Governor, InterfaceSurvey, NapiThread, PacketSteering, Survey};
 pub use transaction::{
     Change, Entry, Outcome, Report, RestoreOutcome, RestoredEntry, apply, change_all, restore,
     roll_back,
@@ -42,18 +42,20 @@ use onbeat_netdev::InterfaceIdentity;
 
 /// Access to the settings of a host.
 pub trait Host {
-    /// Returns the current settings of the host and of these interfaces.
+    /// Returns the current settings of the host and of interfaces that a tuning can change.
     ///
     /// # Errors
     /// An interface does not exist.
-    fn survey(&mut self, interfaces: &[String]) -> Result<Survey>;
+    fn survey(&mut self, tuning: &Tuning) -> Result<Survey>;
 
     /// Returns the threads of an interface's NAPI instances; empty if they do not run in threads.
     ///
     /// # Errors
     /// The interface does not exist.
     fn napi_threads(&mut self, interface: &str) -> Result<Vec<NapiThread>> {
-        let survey = self.survey(&[interface.to_owned()])?;
+        let only = vec![SettingKind::NapiPriority];
+        let tuning = Tuning { interfaces: vec![interface.to_owned()], only, ..Tuning::default() };
+        let survey = self.survey(&tuning)?;
         Ok(survey.interfaces.into_iter().flat_map(|survey| survey.threads).collect())
     }
 

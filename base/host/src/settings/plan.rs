@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::value::{changed, least_coalescing, list, words};
-use super::{InterfaceSurvey, SettingKind, SettingLocation, Survey};
+use super::{InterfaceSurvey, PacketSteering, SettingKind, SettingLocation, Survey};
 use onbeat_realtime::{CpuSet, Scheduling};
 
 /// The requested settings of a host.
@@ -164,12 +164,27 @@ impl Planner<'_> {
             let place = SettingLocation::EnergyEfficient { interface: interface() };
             self.set(SettingKind::EnergyEfficient, name, place, now, "enabled=0");
         }
+        self.steering(survey);
         if let Some(now) = survey.threaded.as_ref().filter(|now| *now == "0") {
             let place = SettingLocation::Threaded { interface: interface() };
             self.set(SettingKind::ThreadedNapi, name, place, now, "1");
         }
         self.affinity_of_interrupts(survey);
         self.threads(survey);
+    }
+
+    fn steering(&mut self, survey: &InterfaceSurvey) {
+        for PacketSteering { queue, cpus, flows } in &survey.steering {
+            let (interface, queue) = (survey.name.clone(), *queue);
+            let places = [
+                (cpus, SettingLocation::SteeringCpus { interface: interface.clone(), queue }),
+                (flows, SettingLocation::SteeringFlows { interface, queue }),
+            ];
+            for (now, place) in places {
+                let Some(now) = now else { continue };
+                self.set(SettingKind::PacketSteering, Some(&survey.name), place, now, "0");
+            }
+        }
     }
 
     fn affinity_of_interrupts(&mut self, survey: &InterfaceSurvey) {

@@ -5,7 +5,7 @@ use onbeat_realtime::CpuSet;
 /// The time that real-time tasks may run per period.
 pub(super) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// The current settings of a host and of interfaces.
+/// The current settings of a host and of interfaces. Those that a tuning cannot change may be absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survey {
     /// The online CPUs; empty if the kernel does not report them.
@@ -42,12 +42,25 @@ pub struct InterfaceSurvey {
     pub coalescing: Option<String>,
     /// Energy-efficient Ethernet.
     pub energy_efficient: Option<String>,
+    /// The distribution of packets by each receive queue.
+    pub steering: Vec<PacketSteering>,
     /// Whether NAPI runs in threads.
     pub threaded: Option<String>,
     /// Its interrupts, with the CPUs of each.
     pub irqs: Vec<(u32, String)>,
     /// The threads of its NAPI instances.
     pub threads: Vec<NapiThread>,
+}
+
+/// The distribution of packets by a receive queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PacketSteering {
+    /// The number of the queue.
+    pub queue: u16,
+    /// The CPUs that receive them, as a mask (RPS); `None`: the kernel has no RPS.
+    pub cpus: Option<String>,
+    /// The number of flows that follow their readers (RFS); `None`: the kernel has no RFS.
+    pub flows: Option<String>,
 }
 
 /// A NAPI thread.

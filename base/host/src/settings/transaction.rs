@@ -184,7 +184,7 @@ fn phases(
     report: &mut Report,
 ) -> Result<bool> {
     loop {
-        let Plan { mut settings, cannot, .. } = plan(tuning, &host.survey(&tuning.interfaces)?);
+        let Plan { mut settings, cannot, .. } = plan(tuning, &host.survey(tuning)?);
         report.cannot = cannot;
         let changes = &mut report.changes;
         settings.retain(|setting| {

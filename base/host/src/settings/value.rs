@@ -34,6 +34,15 @@ pub(super) fn same_cpus(now: &str, wanted: &str) -> bool {
     }
 }
 
+/// Returns whether both are the same mask of CPUs: groups of hexadecimal digits, which may lack leading zeros.
+pub(super) fn same_mask(now: &str, wanted: &str) -> bool {
+    let digits = |text: &str| {
+        let text: String = text.chars().filter(|digit| *digit != ',').collect();
+        text.trim_start_matches('0').to_ascii_lowercase()
+    };
+    digits(now) == digits(wanted)
+}
+
 /// Returns whether an offload delays frames or merges them, by the kernel's name.
 pub(super) fn is_merging(offload: &str) -> bool {
     offload.starts_with("rx-gro")

@@ -34,8 +34,7 @@ fn a_veth_is_tuned_and_restored() {
     let in_namespace = || {
         LiveHost::run(|host| {
             let mut journal = Journal::open(directory.path(), FORGET).unwrap();
-            let interfaces = ["rt0".to_owned()];
-            let found = host.survey(&interfaces).unwrap();
+            let found = host.survey(&tuning("rt0")).unwrap();
             assert_eq!(found.interfaces[0].threaded.as_deref(), Some("0"), "{found:?}");
 
             let report = apply(host, &mut journal, &tuning("rt0"), false).unwrap();
@@ -48,7 +47,7 @@ fn a_veth_is_tuned_and_restored() {
             let expected =
                 [SettingKind::Offloads, SettingKind::ThreadedNapi, SettingKind::NapiPriority];
             assert!(expected.into_iter().all(changed), "{report:?}");
-            let found = host.survey(&interfaces).unwrap();
+            let found = host.survey(&tuning("rt0")).unwrap();
             assert_eq!(found.interfaces[0].offloads.as_deref(), Some("rx-gro"));
             let threads = found.interfaces[0].threads.clone();
             assert!(!threads.is_empty());
@@ -77,7 +76,7 @@ fn a_veth_is_tuned_and_restored() {
             assert_eq!(journal.entries(), []);
             drop(journal);
             assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
-            let found = host.survey(&interfaces).unwrap();
+            let found = host.survey(&tuning("rt0")).unwrap();
             assert_eq!(found.interfaces[0].threaded.as_deref(), Some("0"));
         })
     };

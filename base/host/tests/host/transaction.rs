@@ -6,8 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use onbeat_host::settings::Result;
 use onbeat_host::settings::{
-    Change, Entry, Governor, Host, InterfaceSurvey, Log, NapiThread, Outcome, Refusal, Report,
-    RestoreOutcome, SettingKind, SettingLocation, Survey, Tuning, apply, plan, restore, roll_back,
+    Change, Entry, Governor, Host, InterfaceSurvey, Log, NapiThread, Outcome, PacketSteering,
+    Refusal, Report, RestoreOutcome, SettingKind, SettingLocation, Survey, Tuning, apply, plan,
+    restore, roll_back,
 };
 use onbeat_netdev::InterfaceIdentity;
 use proptest::prelude::*;
@@ -87,6 +88,8 @@ impl FakeHost {
         fake.put(SettingLocation::Coalescing { interface: interface() }, coalescing);
         let eee = "enabled=1 advertised=40 tx-lpi=1 tx-lpi-timer-us=17";
         fake.put(SettingLocation::EnergyEfficient { interface: interface() }, eee);
+        fake.put(SettingLocation::SteeringCpus { interface: interface(), queue: 0 }, "00000003");
+        fake.put(SettingLocation::SteeringFlows { interface: interface(), queue: 0 }, "256");
         fake.put(SettingLocation::Threaded { interface: interface() }, "0");
         for irq in [40, 41] {
             fake.put(SettingLocation::Irq { irq }, "0-3");
@@ -155,7 +158,7 @@ fn is_of(place: &SettingLocation, thread: i32) -> bool {
 }
 
 impl Host for FakeHost {
-    fn survey(&mut self, interfaces: &[String]) -> Result<Survey> {
+    fn survey(&mut self, tuning: &Tuning) -> Result<Survey> {
         let path = |cpu| SettingLocation::File { path: governor(cpu) };
         let governors = (0..2).filter_map(|cpu| {
             let now = self.get(&path(cpu))?.clone();
@@ -174,6 +177,11 @@ impl Host for FakeHost {
             offloads: value(SettingLocation::Offloads { interface: interface() }),
             coalescing: value(SettingLocation::Coalescing { interface: interface() }),
             energy_efficient: value(SettingLocation::EnergyEfficient { interface: interface() }),
+            steering: vec![PacketSteering {
+                queue: 0,
+                cpus: value(SettingLocation::SteeringCpus { interface: interface(), queue: 0 }),
+                flows: value(SettingLocation::SteeringFlows { interface: interface(), queue: 0 }),
+            }],
             irqs: [40, 41]
                 .into_iter()
                 .filter_map(|irq| Some((irq, value(SettingLocation::Irq { irq })?)))
@@ -188,7 +196,7 @@ impl Host for FakeHost {
             cpus: "0-3".parse().unwrap(),
             governors: governors.collect(),
             rt_runtime: value(throttling()),
-            interfaces: if interfaces.is_empty() { vec![] } else { vec![found] },
+            interfaces: if tuning.interfaces.is_empty() { vec![] } else { vec![found] },
         })
     }
 
@@ -274,7 +282,7 @@ fn outcomes(changes: &[Change], outcome: Outcome) -> usize {
 }
 
 /// Number of writes without failures.
-const WRITES: usize = 13;
+const WRITES: usize = 15;
 
 #[test]
 fn all_settings_are_changed_and_restored() {
@@ -283,7 +291,7 @@ fn all_settings_are_changed_and_restored() {
     let report = try_apply(&mut fake, &mut log, false).unwrap();
     assert!(report.is_good());
     assert_eq!((outcomes(&report.changes, Outcome::Changed), fake.writes), (WRITES, WRITES));
-    assert_eq!(plan(&tuning(), &fake.survey(&[interface()]).unwrap()), Default::default());
+    assert_eq!(plan(&tuning(), &fake.survey(&tuning()).unwrap()), Default::default());
     let [(policy, _), (cpus, _)] = threads(THREADS[1]);
     assert_eq!((fake.read(&policy), fake.read(&cpus)), (Ok("fifo 50".into()), Ok("1".into())));
 
@@ -300,7 +308,7 @@ fn all_settings_are_changed_and_restored() {
 #[test]
 fn threads_are_announced_before_they_exist() {
     let mut fake = FakeHost::untuned();
-    let found = plan(&tuning(), &fake.survey(&[interface()]).unwrap());
+    let found = plan(&tuning(), &fake.survey(&tuning()).unwrap());
     let expected = "eth0: set fifo 50, CPUs 1 on its NAPI threads when they exist";
     assert_eq!((found.settings.len(), found.later), (WRITES - 4, vec![expected.to_owned()]));
 }
@@ -308,7 +316,7 @@ fn threads_are_announced_before_they_exist() {
 #[test]
 fn only_permitted_settings_are_changed() {
     let mut fake = FakeHost::untuned();
-    let survey = fake.survey(&[interface()]).unwrap();
+    let survey = fake.survey(&tuning()).unwrap();
     for kind in SettingKind::ALL {
         let only = Tuning { only: vec![kind], ..tuning() };
         let settings = plan(&only, &survey).settings;
@@ -321,7 +329,7 @@ fn only_permitted_settings_are_changed() {
 #[test]
 fn without_cpus_nothing_is_moved_and_offline_cpus_are_reported() {
     let mut fake = FakeHost::untuned();
-    let survey = fake.survey(&[interface()]).unwrap();
+    let survey = fake.survey(&tuning()).unwrap();
     let moves = |tuning: &Tuning| {
         let found = plan(tuning, &survey);
         (
@@ -338,7 +346,7 @@ fn without_cpus_nothing_is_moved_and_offline_cpus_are_reported() {
 #[test]
 fn a_veth_keeps_its_napi() {
     let mut fake = FakeHost { veth: true, ..FakeHost::untuned() };
-    let settings = plan(&tuning(), &fake.survey(&[interface()]).unwrap()).settings;
+    let settings = plan(&tuning(), &fake.survey(&tuning()).unwrap()).settings;
     let offloads = settings.iter().find(|setting| setting.kind == SettingKind::Offloads).unwrap();
     assert_eq!(offloads.wanted, "rx-gro");
 }
@@ -455,10 +463,10 @@ fn moved_interfaces_are_kept_and_removed_ones_expire() {
     fake.values.remove(&SettingLocation::Irq { irq: 41 }.to_string());
     let restored = restore(&mut fake, &mut log).unwrap();
     let count = |outcome| restored.iter().filter(|one| one.outcome == outcome).count();
-    // Offloads, coalescing, energy-efficient Ethernet, threaded.
+    // Offloads, coalescing, energy-efficient Ethernet, packet steering (2), threaded.
     assert_eq!(
         (count(RestoreOutcome::Failed), count(RestoreOutcome::Gone), log.entries().len()),
-        (4, 1, 4)
+        (6, 1, 6)
     );
     let reason = restored.iter().find_map(|one| one.reason.clone()).unwrap();
     assert!(reason.contains("another network namespace (net:[1])"), "{reason}");

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use onbeat_host::settings::{
-    Entry, Host, InterfaceSurvey, Log, NapiThread, Refusal, SettingLocation, Survey,
+    Entry, Host, InterfaceSurvey, Log, NapiThread, PacketSteering, Refusal, SettingLocation,
+    Survey, Tuning,
 };
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::policy::Rank;
@@ -24,6 +25,8 @@ pub(crate) struct FakeHost {
 #[derive(Debug, Clone)]
 pub(crate) struct Interface {
     pub(crate) threaded: bool,
+    /// Mask of RPS of its one queue.
+    pub(crate) steering: String,
     /// By number: policy and CPUs.
     pub(crate) threads: BTreeMap<i32, (String, String)>,
 }
@@ -40,7 +43,10 @@ impl FakeHost {
     pub(crate) fn add(&mut self, name: &str, pids: &[i32]) {
         let thread = |pid: &i32| (*pid, ("other".to_owned(), "0-3".to_owned()));
         let threads = pids.iter().map(thread).collect();
-        self.interfaces.insert(name.to_owned(), Interface { threaded: false, threads });
+        self.interfaces.insert(
+            name.to_owned(),
+            Interface { threaded: false, steering: "3".to_owned(), threads },
+        );
     }
 
     /// Policies of all threads.
@@ -60,7 +66,7 @@ impl FakeHost {
 }
 
 impl Host for FakeHost {
-    fn survey(&mut self, names: &[String]) -> onbeat_host::settings::Result<Survey> {
+    fn survey(&mut self, tuning: &Tuning) -> onbeat_host::settings::Result<Survey> {
         let survey = |name: &String| {
             let Some(interface) = self.interfaces.get(name) else {
                 let available = self.interfaces.keys().cloned().collect();
@@ -77,11 +83,17 @@ impl Host for FakeHost {
             Ok(InterfaceSurvey {
                 name: name.clone(),
                 threaded: Some(u8::from(interface.threaded).to_string()),
+                steering: vec![PacketSteering {
+                    queue: 0,
+                    cpus: Some(interface.steering.clone()),
+                    flows: None,
+                }],
                 threads: threads.into_iter().flatten().map(thread).collect(),
                 ..InterfaceSurvey::default()
             })
         };
-        let interfaces = names.iter().map(survey).collect::<onbeat_host::settings::Result<_>>()?;
+        let interfaces =
+            tuning.interfaces.iter().map(survey).collect::<onbeat_host::settings::Result<_>>()?;
         Ok(Survey { cpus: "0-3".parse().unwrap(), interfaces, ..Survey::default() })
     }
 
@@ -89,6 +101,9 @@ impl Host for FakeHost {
         match place {
             SettingLocation::Threaded { interface } => {
                 Ok(u8::from(self.interface(interface)?.threaded).to_string())
+            }
+            SettingLocation::SteeringCpus { interface, .. } => {
+                Ok(self.interface(interface)?.steering.clone())
             }
             SettingLocation::ThreadPolicy { pid, .. } => Ok(self.thread(*pid)?.0.clone()),
             SettingLocation::ThreadCpus { pid, .. } => Ok(self.thread(*pid)?.1.clone()),
@@ -104,6 +119,9 @@ impl Host for FakeHost {
         match place {
             SettingLocation::Threaded { interface } => {
                 self.interface(interface)?.threaded = value == "1"
+            }
+            SettingLocation::SteeringCpus { interface, .. } => {
+                value.clone_into(&mut self.interface(interface)?.steering);
             }
             SettingLocation::ThreadPolicy { pid, .. } => self.thread(*pid)?.0 = value.to_owned(),
             SettingLocation::ThreadCpus { pid, .. } => self.thread(*pid)?.1 = value.to_owned(),

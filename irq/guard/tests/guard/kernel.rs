@@ -14,7 +14,9 @@ use onbeat_irq_core::policy::{Budget, Limit, Settings};
 use onbeat_irq_guard::{Config, DropPoint, Event, Namespaces, Rule};
 use onbeat_netdev::{Handle, Namespace, XdpMode, napi};
 use onbeat_realtime::Profile;
-use onbeat_testing::{AttachMethod, Feature, ForeignProgram, TemporaryDirectory, require_all};
+use onbeat_testing::{
+    AttachMethod, Feature, ForeignProgram, TemporaryDirectory, require_all, require_that,
+};
 
 use crate::harness::{BOUND, Flow, World};
 use crate::reader::Reader;
@@ -112,6 +114,54 @@ fn a_guard_excludes_others_of_its_namespace_that_do_not_share_run() {
     assert!(refusal.contains(&holder), "{refusal}");
     guard.stop();
     assert_eq!(world.receiver.namespace().run(restore).unwrap().unwrap(), []);
+}
+
+/// After RPS, softirq of another CPU processes packets at no priority. The kernel counts these
+/// (/proc/net/softnet_stat).
+#[test]
+fn no_packet_leaves_the_napi_thread_by_rps() {
+    let Some(_turn) = turn().filter(|_| {
+        require_that(thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1), "two CPUs")
+    }) else {
+        return;
+    };
+    let world = World::with_napi();
+    let steer = |value: &str| fs::write("/sys/class/net/r0/queues/rx-0/rps_cpus", value).unwrap();
+    let steers = |cpus: &str| world.receiver.namespace().run_with_sysfs(|| steer(cpus)).unwrap();
+    let mask = || {
+        let read = || fs::read_to_string("/sys/class/net/r0/queues/rx-0/rps_cpus").unwrap();
+        let text = world.receiver.namespace().run_with_sysfs(read).unwrap();
+        u64::from_str_radix(&text.trim().replace(',', ""), 16).unwrap()
+    };
+    let by_ipi = || -> u64 {
+        let text = fs::read_to_string("/proc/net/softnet_stat").unwrap();
+        let received_rps = |line: &str| line.split(' ').nth(9).unwrap().to_owned();
+        text.lines().map(|line| u64::from_str_radix(&received_rps(line), 16).unwrap()).sum()
+    };
+    let flow = world.flow();
+    // This thread sends, so that packets arrive on CPU 0.
+    let pinned = Profile::default().on_cpus("0".parse().unwrap()).enter().unwrap();
+    let passed = || {
+        let before = by_ipi();
+        flow.pass(100, 100);
+        by_ipi() - before
+    };
+    steers("2");
+    assert!(passed() > 0, "without a guard, CPU 1 processes packets");
+    let guard = RunningGuard::start(&world, |config| config.cpus = Some("0".parse().unwrap()));
+    guard.wait_for("RPS off", || mask() == 0);
+    assert_eq!(passed(), 0);
+    // Another process sets it while the guard runs.
+    for cpus in ["2", "3"] {
+        steers(cpus);
+        guard.wait_for("RPS off again", || mask() == 0);
+        assert_eq!(passed(), 0);
+    }
+    let changed = |event: &&Event| matches!(event, Event::SettingChanged { .. });
+    guard.wait_for("events", || guard.events().iter().filter(changed).count() == 2);
+    guard.stop();
+    drop(pinned);
+    assert_eq!(mask(), 2);
 }
 
 /// The bound address decides the device that the owner waits for.

@@ -6,14 +6,14 @@ use std::rc::Rc;
 
 use onbeat_host::settings::{
     Host, Log, NapiThread, Refusal, RestoreOutcome, Setting, SettingKind, SettingLocation, Survey,
-    change_all,
+    Tuning, change_all,
 };
 use onbeat_irq_core::policy::{Rank, Settings};
 use onbeat_irq_guard::{Candidates, Config, Event, Guard, HostObserver, Usage};
 use onbeat_irq_guard::{Error, Result};
 use onbeat_netdev::InterfaceIdentity;
 
-use crate::fake::{FakeHost, FakeObserver, Memory};
+use crate::fake::{FakeHost, FakeObserver, Interface, Memory};
 
 const MS: u64 = 1_000_000;
 
@@ -33,8 +33,8 @@ struct World {
 }
 
 impl Host for World {
-    fn survey(&mut self, names: &[String]) -> onbeat_host::settings::Result<Survey> {
-        self.host.borrow_mut().survey(names)
+    fn survey(&mut self, tuning: &Tuning) -> onbeat_host::settings::Result<Survey> {
+        self.host.borrow_mut().survey(tuning)
     }
 
     fn napi_threads(&mut self, interface: &str) -> onbeat_host::settings::Result<Vec<NapiThread>> {
@@ -238,6 +238,55 @@ fn threads_run_on_the_configured_cpus() {
     assert_eq!(cpus(), ["1-2", "1-2", "1-2"]);
     guard.stop().unwrap();
     assert_eq!(cpus(), ["0-3", "0-3", "0-3"]);
+}
+
+/// RPS would move packets to softirq of other CPUs, and so would NAPI without threads.
+#[test]
+fn what_others_set_is_set_again_with_an_event() {
+    let world = World::new();
+    let config = Config { cpus: Some("1-2".parse().unwrap()), ..config(&["eth0"]) };
+    let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
+    let (mut guard, _) = Guard::start(&config, &mut host, &mut log, &mut observer).unwrap();
+    world.wait(2, 7, fifo(50));
+    let mut changes = |change: &dyn Fn(&mut Interface)| -> Vec<String> {
+        change(world.host.borrow_mut().interfaces.get_mut("eth0").unwrap());
+        let events = guard.step(0).unwrap();
+        let changed = |event: &Event| matches!(event, Event::SettingChanged { .. });
+        events.iter().filter(|event| changed(event)).map(Event::to_string).collect()
+    };
+    let again = |setting: &str, found: &str, to: &str| {
+        vec![format!("eth0: another process has set {setting} to {found}; set to {to} again")]
+    };
+    // The guard's own decision is no change of another.
+    assert_eq!(changes(&|_| ()), Vec::<String>::new());
+    let rps = "/sys/class/net/eth0/queues/rx-0/rps_cpus";
+    assert_eq!(changes(&|eth0| eth0.steering = "00000002".into()), again(rps, "00000002", "0"));
+    let threaded = "/sys/class/net/eth0/threaded";
+    assert_eq!(changes(&|eth0| eth0.threaded = false), again(threaded, "0", "1"));
+    let thread = |eth0: &mut Interface| eth0.threads.get_mut(&20).unwrap().0 = "other".into();
+    assert_eq!(changes(&thread), again("chrt -p 20 (napi/eth0-20)", "other", "fifo 50"));
+    let thread = |eth0: &mut Interface| eth0.threads.get_mut(&21).unwrap().1 = "0".into();
+    assert_eq!(changes(&thread), again("taskset -pc 21 (napi/eth0-21)", "0", "1-2"));
+    // A thread that is new, as after a change of the number of queues.
+    let new = ("other".to_owned(), "0-3".to_owned());
+    assert_eq!(changes(&|eth0| drop(eth0.threads.insert(22, new.clone()))), Vec::<String>::new());
+    assert_eq!(world.policies()[2], (22, "fifo 50".to_owned()));
+    guard.stop().unwrap();
+    let host = world.host.borrow();
+    assert_eq!((host.interfaces["eth0"].steering.as_str(), world.threaded()[0]), ("3", false));
+}
+
+#[test]
+fn a_setting_that_the_kernel_refuses_is_tried_once() {
+    let world = World::new();
+    let config = config(&["eth0"]);
+    let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
+    let steering = SettingLocation::SteeringCpus { interface: "eth0".into(), queue: 0 };
+    world.host.borrow_mut().unwritable.push(steering);
+    let refused = Guard::start(&config, &mut host, &mut log, &mut observer).map(drop).unwrap_err();
+    // Other CPUs would process its packets.
+    assert_eq!(refused.to_string(), "interface \"eth0\" cannot be guarded: not supported");
+    assert_eq!((world.threaded()[0], log.entries().len()), (false, 0));
 }
 
 /// A killed guard leaves its journal; the next one restores the settings before it starts.

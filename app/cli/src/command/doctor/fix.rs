@@ -67,7 +67,7 @@ impl FixOptions {
             Ok(CommandResult::good_if(fixed.ok))
         };
         if self.dry_run {
-            let survey = at.settings(|host| host.survey(&tuning.interfaces))??;
+            let survey = at.settings(|host| host.survey(&tuning))??;
             return print(&plan(&tuning, &survey).into());
         }
         // From here on a signal must not terminate the process between two changes.

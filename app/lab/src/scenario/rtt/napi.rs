@@ -58,7 +58,7 @@ fn threads(host: &mut LiveHost, tuning: &Tuning) -> Result<()> {
         Some(format!("{}: {reason}", change.setting.place))
     });
     let mut reasons: Vec<String> = report.cannot.iter().cloned().chain(refused).collect();
-    for interface in host.survey(&tuning.interfaces)?.interfaces {
+    for interface in host.survey(tuning)?.interfaces {
         if interface.threads.is_empty() {
             reasons.push(format!(
                 "{}: its NAPI thread is not visible in this PID namespace",
