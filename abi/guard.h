@@ -14,6 +14,8 @@ enum guard_size {
 	GUARD_SLOTS = 256,
 	/* Maximum number of processes with a limit, exclusive or shared. */
 	GUARD_PROCESSES = 65536,
+	/* Maximum number of watched threads. */
+	GUARD_WATCHED = 1024,
 };
 
 /* The thread that last read from a socket. */
@@ -42,6 +44,20 @@ struct guard_thread {
 	__s32 nice;	   /* of the others */
 	__u8 name[16];
 };
+
+/* The kind of scheduling in the high half of guard_watch::rank. */
+enum guard_rank {
+	GUARD_NORMAL = 0,   /* with the nice value, plus 20 */
+	GUARD_REALTIME = 1, /* with the priority */
+	GUARD_DEADLINE = 2,
+	GUARD_IDLE = 3,
+};
+
+/* A thread whose scheduling is watched, and what it was. */
+struct guard_watch {
+	__u32 tid;
+	__u32 rank;
+} __attribute__((aligned(8)));
 
 /* The limit of a process. */
 struct guard_limit {

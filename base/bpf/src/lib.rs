@@ -13,6 +13,7 @@
 //! export of types to Rust.
 
 mod error;
+mod group;
 mod link;
 mod mapped;
 mod object;
@@ -26,6 +27,7 @@ pub mod tracepoints;
 
 pub use embed::PlainData;
 pub use error::{Error, Result};
+pub use group::root_group;
 pub use link::{Link, LinkInfo};
 pub use mapped::MappedArray;
 pub use object::{Object, UnloadedObject};

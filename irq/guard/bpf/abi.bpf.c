@@ -8,6 +8,8 @@
 
 EXPORT(guard_socket);
 EXPORT(guard_thread);
+EXPORT(guard_watch);
 EXPORT(guard_limit);
 EXPORT(guard_count);
 EXPORT_ENUM(guard_size);
+EXPORT_ENUM(guard_rank);

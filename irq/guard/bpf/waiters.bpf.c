@@ -30,6 +30,8 @@ const volatile bool everywhere;
 /* kernel/sched: nice 0 is 120. */
 #define DEFAULT_PRIO 120
 
+#include "changes.h"
+
 /* Whether there are budgets. */
 const volatile bool budgets;
 
@@ -126,6 +128,7 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
 	known = bpf_sk_storage_get(&readers, sk, NULL, 0);
 	if (known && known->reader.tid == read.reader.tid && known->numbering == read.numbering)
 		return 0;
+	note_change();
 	if (!known) {
 		bpf_sk_storage_get(&readers, sk, &read, BPF_SK_STORAGE_GET_F_CREATE);
 	} else {

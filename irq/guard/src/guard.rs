@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use onbeat_host::settings::{
-    Change as Made, Entry, Host, Log, NapiThread, Outcome, RestoreOutcome, RestoredEntry, Setting,
-    SettingKind, SettingLocation, Tuning, apply, change_all, plan, restore,
+    Change as Made, Entry, Host, Log, NapiThread, Outcome, PacketSteering, RestoreOutcome,
+    RestoredEntry, Setting, SettingKind, SettingLocation, Tuning, apply, change_all, plan, restore,
 };
 
 use super::candidates::{Candidates, WaitingThread};
@@ -36,6 +36,8 @@ struct Device {
     target: Rank,
     /// The policies that its threads have been given, by their ids.
     given: BTreeMap<i32, String>,
+    /// Settings of the device that another process may change, with their values.
+    kept: Vec<(SettingLocation, String)>,
     /// Settings that the kernel or the device refuses.
     unsupported: HashSet<SettingLocation>,
 }
@@ -99,13 +101,35 @@ impl<'a> Guard<'a> {
         for name in names {
             self.enforce(&name, &mut events)?;
         }
+        self.watch();
         Ok(events)
+    }
+
+    /// Whether [`Self::step`] would do anything now.
+    ///
+    /// # Errors
+    /// The kernel does not report changes.
+    pub fn is_due(&mut self, now_ns: u64) -> Result<bool> {
+        let ends_hold = self.policy.next_deadline_ns().is_some_and(|due_ns| due_ns <= now_ns);
+        let Self { devices, host, .. } = self;
+        let mut kept = devices.values().flat_map(|device| &device.kept);
+        let is_changed = kept.any(|(place, value)| host.reread(place).as_ref() != Ok(value));
+        Ok(ends_hold || is_changed || self.observer.is_due(now_ns)?)
     }
 
     /// The usage of each process with a budget.
     #[must_use]
     pub fn usage(&self) -> Vec<Usage> {
         self.observer.usage()
+    }
+
+    /// Watches the NAPI threads: another process may change their priority.
+    fn watch(&mut self) {
+        let mut threads = Vec::new();
+        for Device { target, given, .. } in self.devices.values() {
+            threads.extend(given.keys().map(|pid| (pid.unsigned_abs(), *target)));
+        }
+        self.observer.watch(&threads);
     }
 
     /// Restores all settings.
@@ -176,6 +200,7 @@ impl<'a> Guard<'a> {
             index,
             target: rank,
             given: BTreeMap::new(),
+            kept: Vec::new(),
             unsupported: skipped.map(|one| one.setting.place).collect(),
         };
         self.devices.insert(name.to_owned(), device);
@@ -220,6 +245,9 @@ impl<'a> Guard<'a> {
             if !starts_threads {
                 break;
             }
+        }
+        if let Some(device) = self.devices.get_mut(name) {
+            device.kept = kept(self.host, self.config, name);
         }
         Ok(())
     }
@@ -274,6 +302,29 @@ impl<'a> Guard<'a> {
         let news = self.refused.insert((interface.clone(), reason.clone()));
         news.then_some(Event::SettingFailed { interface, reason })
     }
+}
+
+/// The settings of a device that another process may change, except those of its threads, with their values.
+fn kept(host: &mut dyn Host, config: &Config, name: &str) -> Vec<(SettingLocation, String)> {
+    let Ok(survey) = host.survey(&tuning(config, &[name.to_owned()])) else { return Vec::new() };
+    let interface = || name.to_owned();
+    let mut places = vec![SettingLocation::Threaded { interface: interface() }];
+    for found in &survey.interfaces {
+        for PacketSteering { queue, cpus, flows } in &found.steering {
+            let (interface, queue) = (interface(), *queue);
+            let cpus = cpus.as_ref().map(|_| interface.clone());
+            places.extend(cpus.map(|interface| SettingLocation::SteeringCpus { interface, queue }));
+            let flows = flows.as_ref().map(|_| interface);
+            places
+                .extend(flows.map(|interface| SettingLocation::SteeringFlows { interface, queue }));
+        }
+        places.extend(found.irqs.iter().map(|(irq, _)| SettingLocation::Irq { irq: *irq }));
+    }
+    let values = places.into_iter().filter_map(|place| {
+        let value = host.reread(&place).ok()?;
+        Some((place, value))
+    });
+    values.collect()
 }
 
 /// The setting of a NAPI thread's priority, if it has another.

@@ -21,6 +21,7 @@ mod abi;
 mod background;
 mod budgets;
 mod candidates;
+mod changes;
 mod config;
 mod error;
 mod event;
@@ -60,10 +61,14 @@ const COST: u32 = 50;
 /// must not be able to delay the next scan further.
 const LONGEST_PAUSE: u32 = 3;
 
+/// The shortest pause, and the interval of checks for changes.
+const TICK: Duration = Duration::from_millis(10);
+
 /// The pause after a scan that used `cpu_time`. Time in which the thread waited for a CPU does not count:
 /// other users decide how long that is.
 fn pause(cpu_time: Duration, interval: Duration) -> Duration {
-    cpu_time.saturating_mul(COST - 1).clamp(interval, interval.saturating_mul(LONGEST_PAUSE))
+    let longest = interval.saturating_mul(LONGEST_PAUSE);
+    cpu_time.saturating_mul(COST - 1).clamp(TICK.min(interval), longest)
 }
 
 /// The shortest time for a part of a scan: a usual host is scanned at once, also at short intervals.
@@ -157,13 +162,34 @@ pub fn run(
                 Ok(events) => report(&events, &guard.usage()),
                 Err(error) => break Err(error),
             }
-            if !go_on(pause(cpu_time().saturating_sub(before), config.interval)) {
-                break Ok(());
+            let pause = pause(cpu_time().saturating_sub(before), config.interval);
+            match wait(&mut guard, pause, go_on, &now_ns) {
+                Ok(true) => {}
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
             }
         };
         let restored = guard.stop();
         ended.and(restored)
     })?
+}
+
+/// Waits for `pause`, and until a step has something to do; false: the guard is to stop.
+fn wait(
+    guard: &mut Guard<'_>,
+    pause: Duration,
+    go_on: &mut (dyn FnMut(Duration) -> bool + Send),
+    now_ns: &dyn Fn() -> u64,
+) -> Result<bool> {
+    if !go_on(pause) {
+        return Ok(false);
+    }
+    while !guard.is_due(now_ns())? {
+        if !go_on(TICK) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The changes that a guard would make now.
@@ -221,9 +247,9 @@ mod tests {
     fn a_pause_depends_on_cpu_time_and_is_bounded() {
         const MS: Duration = Duration::from_millis(1);
         for (cpu_time_us, interval_ms, pause_us) in [
-            (0, 100, 100_000),
-            (500, 100, 100_000),
-            (2_000, 100, 100_000),
+            (0, 100, 10_000),
+            (500, 100, 24_500),
+            (2_000, 100, 98_000),
             (4_000, 100, 196_000),
             (6_122, 100, 299_978),
             (40_000, 100, 300_000),

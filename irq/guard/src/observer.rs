@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{SockaddrLike, SockaddrStorage};
-use onbeat_netdev::{Handle, Link};
+use onbeat_irq_core::policy::Rank;
+use onbeat_netdev::{Handle, Link, Monitor};
 
 use super::TimeSlice;
 use super::budgets::Budgets;
@@ -23,6 +24,17 @@ pub trait HostObserver {
     /// # Errors
     /// The kernel does not list its interfaces.
     fn devices(&mut self, names: &[String]) -> Result<BTreeMap<String, u32>>;
+
+    /// Whether a step would find something new.
+    ///
+    /// # Errors
+    /// The kernel does not report changes.
+    fn is_due(&mut self, _now_ns: u64) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// Watches the scheduling of these NAPI threads as well: a change by another process makes a step due.
+    fn watch(&mut self, _threads: &[(u32, Rank)]) {}
 
     /// The threads that wait for these devices now.
     ///
@@ -45,8 +57,19 @@ pub(super) struct LiveObserver {
     handle: Handle,
     walk: Walk,
     budgets: Option<Budgets>,
+    monitor: Monitor,
     links: Vec<Link>,
     scan: Scan,
+    /// Whether the next step scans.
+    scan_is_due: bool,
+    /// The time of the last scan, and of the last step.
+    scan_ns: u64,
+    step_ns: u64,
+    interval_ns: u64,
+    /// The result of the last scan.
+    found: Candidates,
+    /// NAPI threads.
+    watched: Vec<(u32, Rank)>,
     /// CPU time for each part of a scan.
     slice: Duration,
     /// Whether the last scan was partial, as last reported.
@@ -66,12 +89,30 @@ impl LiveObserver {
             handle,
             budgets: budgets.transpose()?,
             walk,
+            monitor: Monitor::open()?,
             links: Vec::new(),
             scan: Scan::default(),
+            scan_is_due: true,
+            scan_ns: now_ns,
+            step_ns: now_ns,
+            interval_ns: config.interval.as_nanos() as u64,
+            found: Candidates::default(),
+            watched: Vec::new(),
             slice,
             was_partial: false,
             events: Vec::new(),
         })
+    }
+}
+
+/// Without a change, scans are this many intervals apart: not all changes are reported (bpf/changes.h).
+const AUDIT: u64 = 20;
+
+impl LiveObserver {
+    fn watch_all(&mut self) {
+        let waiting: BTreeMap<u32, Rank> =
+            self.found.waiting.iter().map(|((_, waiter), rank)| (waiter.tid, *rank)).collect();
+        self.walk.watch(self.watched.iter().copied().chain(waiting));
     }
 }
 
@@ -82,10 +123,33 @@ impl HostObserver for LiveObserver {
         Ok(ours.map(|link| (link.name.clone(), link.index)).collect())
     }
 
+    fn is_due(&mut self, now_ns: u64) -> Result<bool> {
+        while self.monitor.next_event()?.is_some() {
+            self.scan_is_due = true;
+        }
+        let since_scan = now_ns.saturating_sub(self.scan_ns);
+        self.scan_is_due = self.scan_is_due
+            || self.scan.partial
+            || since_scan >= AUDIT * self.interval_ns
+            || self.walk.is_changed()?;
+        let measures = || now_ns.saturating_sub(self.step_ns) >= self.interval_ns;
+        Ok(self.scan_is_due || self.budgets.is_some() && measures())
+    }
+
+    fn watch(&mut self, threads: &[(u32, Rank)]) {
+        self.watched = threads.to_vec();
+        self.watch_all();
+    }
+
     fn candidates(&mut self, devices: &[u32], now_ns: u64) -> Result<Candidates> {
+        self.step_ns = now_ns;
         let addresses = addresses(&self.links)?;
+        let scans = std::mem::take(&mut self.scan_is_due);
         let Self { walk, scan, slice, .. } = self;
-        walk.scan(*slice, |address| addresses.contains_key(address), scan)?;
+        if scans {
+            self.scan_ns = now_ns;
+            walk.scan(*slice, |address| addresses.contains_key(address), scan)?;
+        }
         if scan.partial && !self.was_partial {
             self.events.push(Event::ScanPartial);
         }
@@ -96,7 +160,11 @@ impl HostObserver for LiveObserver {
             budgets.step(walk, scan, &TimeSlice::new(*slice), now_ns)?;
         }
         let above = devices.iter().map(|device| (*device, above(*device, &self.links))).collect();
-        Ok(candidates(scan, &DeviceTopology { above, addresses }))
+        if scans {
+            self.found = candidates(scan, &DeviceTopology { above, addresses });
+            self.watch_all();
+        }
+        Ok(self.found.clone())
     }
 
     fn usage(&self) -> Vec<Usage> {

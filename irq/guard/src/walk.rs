@@ -14,6 +14,7 @@ use onbeat_bpf::{Object, PlainData};
 
 use super::TimeSlice;
 use super::candidates::{Reader, Scan, Socket, Thread, WaitingThread};
+use super::changes::{Changes, Reports};
 use super::config::{Config, Namespaces};
 use crate::abi::{guard_socket, guard_thread};
 use crate::error::{Error, Result};
@@ -43,6 +44,8 @@ pub(super) struct Walk {
     numbering: u32,
     /// The number of all processes without their own.
     others: u32,
+    /// `None`: this kernel does not report all changes.
+    changes: Option<Changes>,
     _reads: Option<Link>,
 }
 
@@ -53,6 +56,7 @@ impl Walk {
         let types = Btf::from_vmlinux().map_err(onbeat_bpf::Error::NoTypes)?;
         // Without it no reads are observed (before Linux 6.3).
         let reports_reads = types.type_by_name::<Typedef<'_>>("btf_trace_sock_recv_length");
+        let reports = Reports::of_kernel(&types);
         let object = Object::load(WAITERS, "the guard's programs", |object| {
             object.set_constants(&[
                 (offset_of!(rodata, netns), &netns.to_ne_bytes()),
@@ -62,6 +66,7 @@ impl Walk {
             if reports_reads.is_none() {
                 object.skip("on_sock_recv_length");
             }
+            reports.prepare(object);
             config.process_rows.map_or(Ok(()), |rows| object.set_entries("numbers", rows))
         })?;
         let files = Slices::new(&object, "each_file")?;
@@ -77,6 +82,7 @@ impl Walk {
             thread_walks: 0,
             numbering: 0,
             others: 0,
+            changes: Changes::start(&object, &reports)?,
             _reads: reads,
             object,
         })
@@ -91,7 +97,9 @@ impl Walk {
         has_address: impl Fn(&IpAddr) -> bool,
         scan: &mut Scan,
     ) -> Result<()> {
-        let Self { files, tasks, sockets, threads, .. } = self;
+        let Self { files, tasks, sockets, threads, changes, .. } = self;
+        // Before the walk: what changes during it may be missed by it.
+        changes.as_mut().map(Changes::begin_scan);
         let each = |entry: &guard_thread| threads.push(thread(entry));
         let threads_complete = tasks.advance(&TimeSlice::new(slice), each)?;
         if threads_complete {
@@ -117,6 +125,19 @@ impl Walk {
         let slices = files.slices.max(tasks.slices);
         scan.partial = !(sockets_complete && threads_complete) || slices > 1;
         Ok(())
+    }
+
+    /// Whether a scan would find something new; always, if this kernel does not report all changes.
+    pub(super) fn is_changed(&self) -> Result<bool> {
+        self.changes.as_ref().map_or(Ok(true), |changes| changes.any(&self.object))
+    }
+
+    /// Watches the scheduling of these threads until the next scan, except that of the calling thread.
+    pub(super) fn watch(&mut self, threads: impl Iterator<Item = (u32, Rank)>) {
+        let own = own_tid();
+        if let Some(changes) = &mut self.changes {
+            changes.watch(threads.filter(|(tid, _)| *tid != own));
+        }
     }
 
     /// Complete walks over threads, modulo 2^32.
@@ -285,14 +306,18 @@ fn address(entry: &guard_socket) -> IpAddr {
 fn thread(entry: &guard_thread) -> Thread {
     let process = Process { pid: entry.pid, start_ticks: entry.start_ticks };
     let length = entry.name.iter().position(|octet| *octet == 0).unwrap_or(entry.name.len());
-    // SAFETY: it has no arguments.
-    let is_this = entry.tid as i32 == unsafe { libc::gettid() };
+    let is_this = entry.tid == own_tid();
     Thread {
         waiter: WaitingThread { process, tid: entry.tid },
         // The priority of this thread while it scans is not the priority at which it waits for packets.
         rank: if is_this { Rank::Normal { nice: 0 } } else { rank(entry) },
         name: Octets::from(&entry.name[..length]),
     }
+}
+
+fn own_tid() -> u32 {
+    // SAFETY: it has no arguments.
+    unsafe { libc::gettid() }.unsigned_abs()
 }
 
 fn rank(entry: &guard_thread) -> Rank {

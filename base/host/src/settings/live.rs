@@ -1,7 +1,9 @@
 //! The settings of this host: files below a root, ethtool, threads.
 
-use std::fs;
+use std::collections::HashMap;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
@@ -22,6 +24,8 @@ pub struct LiveHost {
     pub(super) root: PathBuf,
     /// `None` for a host simulated by files: its thread ids do not belong to this host.
     pub(super) devices: Option<Devices>,
+    /// Files that stay open, by their paths.
+    open: HashMap<String, File>,
 }
 
 /// The interfaces of a network namespace.
@@ -41,14 +45,15 @@ impl LiveHost {
         let namespace = Namespace::current()?;
         namespace.run_with_sysfs(|| {
             let devices = Devices { handle: Handle::open()?, ethtool: Ethtool::open()? };
-            let mut live = LiveHost { root: "/".into(), devices: Some(devices) };
+            let mut live =
+                LiveHost { root: "/".into(), devices: Some(devices), open: HashMap::new() };
             Ok(f(&mut live))
         })?
     }
 
     /// Creates a host simulated by files below a directory, without ethtool and threads.
     pub fn below(root: impl Into<PathBuf>) -> LiveHost {
-        LiveHost { root: root.into(), devices: None }
+        LiveHost { root: root.into(), devices: None, open: HashMap::new() }
     }
 
     pub(super) fn path(&self, path: &str) -> PathBuf {
@@ -151,6 +156,31 @@ impl Host for LiveHost {
             SettingLocation::ThreadCpus { pid, name, .. } => {
                 self.check_thread(*pid, name)?;
                 affinity(*pid).map(|cpus| cpus.to_string()).map_err(thread)
+            }
+        }
+    }
+
+    fn reread(&mut self, place: &SettingLocation) -> SettingResult<String> {
+        let path = match place {
+            SettingLocation::Irq { irq } => affinity_file(*irq),
+            SettingLocation::Threaded { .. }
+            | SettingLocation::SteeringCpus { .. }
+            | SettingLocation::SteeringFlows { .. } => place.to_string(),
+            _ => return self.read(place),
+        };
+        let failed = |error| file(&path, "read", error);
+        if !self.open.contains_key(&path) {
+            let file = File::open(self.path(&path)).map_err(failed)?;
+            self.open.insert(path.clone(), file);
+        }
+        // Masks and lists of CPUs: a page holds those of every host.
+        let mut octets = [0; 4096];
+        match self.open[&path].read_at(&mut octets, 0) {
+            Ok(length) => Ok(String::from_utf8_lossy(&octets[..length]).trim().to_owned()),
+            // The interface was removed; another one may have its name.
+            Err(error) => {
+                self.open.remove(&path);
+                Err(failed(error))
             }
         }
     }

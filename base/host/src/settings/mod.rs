@@ -65,6 +65,14 @@ pub trait Host {
     /// [`Refusal`].
     fn read(&mut self, place: &SettingLocation) -> std::result::Result<String, Refusal>;
 
+    /// Returns the current value of a location that is read often: files may stay open between calls.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    fn reread(&mut self, place: &SettingLocation) -> std::result::Result<String, Refusal> {
+        self.read(place)
+    }
+
     /// Writes a value that was read from or planned for this location.
     ///
     /// # Errors

@@ -116,6 +116,37 @@ fn a_guard_excludes_others_of_its_namespace_that_do_not_share_run() {
     assert_eq!(world.receiver.namespace().run(restore).unwrap().unwrap(), []);
 }
 
+/// With scans an hour apart, only what the kernel reports is found.
+#[test]
+fn changes_are_found_without_a_regular_scan() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let guard = RunningGuard::start(&world, |config| {
+        config.interval = Duration::from_secs(3600);
+        config.settings = Settings { hold_ns: 0, ..Settings::default() };
+    });
+    guard.wait_for("thread of NAPI", || has(&world, 0));
+    // A new process, with a new socket.
+    let flow = world.flow();
+    let reader = Reader::of(&flow.reader);
+    for wanted in [50, 70, 20] {
+        set_fifo(reader.process.pid, wanted);
+        guard.wait_for(&format!("priority {wanted}"), || has(&world, wanted as u32));
+    }
+    // Another process changes the NAPI thread,
+    let thread = napi_thread(&world).unwrap();
+    set_fifo(thread, 90);
+    guard.wait_for("priority again", || has(&world, 20));
+    let changed = |event: &Event| {
+        matches!(event, Event::SettingChanged { found, .. } if found == "fifo 90")
+    };
+    guard.wait_for("event", || guard.events().iter().any(changed));
+    // and the process exits.
+    drop(reader);
+    guard.wait_for("former priority", || has(&world, 0));
+    guard.stop();
+}
+
 /// After RPS, softirq of another CPU processes packets at no priority. The kernel counts these
 /// (/proc/net/softnet_stat).
 #[test]

@@ -1,6 +1,7 @@
 //! Tracepoints and features of this kernel.
 
-use std::fs::{self, File};
+use std::fs;
+use std::os::fd::OwnedFd;
 
 use crate::error::{Error, Result};
 use onbeat_bpf::tracepoints::Tracepoints;
@@ -18,7 +19,7 @@ pub(super) struct KernelFeatures {
     /// Packets are routed, or there is a bridge.
     pub(super) forwards: bool,
     /// The root of the control groups of version 2.
-    pub(super) group: Option<File>,
+    pub(super) group: Option<OwnedFd>,
 }
 
 /// The ledger requires these.
@@ -47,7 +48,7 @@ impl KernelFeatures {
         Ok(Self {
             tcp_probe: found.arguments("tcp_probe").is_some(),
             sends: a_device_has("device"),
-            group: root_group(),
+            group: onbeat_bpf::root_group(),
             forwards: a_device_has("bridge") || routes(),
             drops_name_socket: found.arguments("kfree_skb").is_some_and(|count| count >= 4),
         })
@@ -59,14 +60,6 @@ impl KernelFeatures {
 fn a_device_has(entry: &str) -> bool {
     let devices = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     devices.map(|device| device.path().join(entry)).any(|entry| entry.exists())
-}
-
-/// The root of the control groups of version 2, where a program sees the sockets of all processes.
-fn root_group() -> Option<File> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let mut fields = mounts.lines().map(|line| line.split(' '));
-    let mut mount = fields.find(|fields| fields.clone().nth(2) == Some("cgroup2"))?;
-    File::open(mount.nth(1)?).ok()
 }
 
 /// Whether packets are routed in this namespace.

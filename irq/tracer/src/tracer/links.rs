@@ -1,9 +1,8 @@
 //! Attaches the programs to their tracepoints.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use onbeat_bpf::{Object, ProgramInfo};
 
@@ -29,7 +28,7 @@ impl Links {
     pub(super) fn attach(
         &mut self,
         object: &Object,
-        group: Option<&File>,
+        group: Option<&OwnedFd>,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<()> {
         for program in object.programs() {
@@ -65,7 +64,7 @@ impl Links {
 
 impl Link {
     /// At its tracepoint, or in a control group.
-    fn attach(&mut self, program: BorrowedFd<'_>, group: Option<&File>) -> io::Result<()> {
+    fn attach(&mut self, program: BorrowedFd<'_>, group: Option<&OwnedFd>) -> io::Result<()> {
         if self.held.is_none() {
             // A process that was forked meanwhile may still hold the link: with a second one the program would
             // run twice.

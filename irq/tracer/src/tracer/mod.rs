@@ -11,8 +11,8 @@ mod table;
 mod ticks;
 mod walker;
 
-use std::fs::File;
 use std::mem::offset_of;
+use std::os::fd::OwnedFd;
 
 use libbpf_rs::{Map, MapCore, MapFlags};
 use nix::libc;
@@ -92,7 +92,7 @@ pub struct Tracer {
     sends: bool,
     walker: Walker,
     /// The root of the control groups, if the kernel has them.
-    group: Option<File>,
+    group: Option<OwnedFd>,
 }
 
 /// The variables of the programs.
