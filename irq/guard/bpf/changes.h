@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What makes a new scan necessary: sockets and processes that come, change and go, and threads whose
- * scheduling changes. Not covered, and left to scans at longer intervals: a socket that is passed to
- * another process without a read, or bound by its first packet, and one of packets (AF_PACKET, AF_XDP).
+ * What makes a new scan necessary: sockets and processes that come, change and go, and threads
+ * whose scheduling changes. Not covered, and left to scans at longer intervals: a socket that is
+ * passed to another process without a read, or bound by its first packet, and one of packets
+ * (AF_PACKET, AF_XDP).
  */
 #ifndef ONBEAT_CHANGES_H
 #define ONBEAT_CHANGES_H
@@ -18,7 +19,7 @@
 #define SCHED_DEADLINE 6
 
 enum changes_entry {
-	CHANGES_COUNT = 0, /* of changes; read by the loader */
+	CHANGES_COUNT = 0,  /* of changes; read by the loader */
 	CHANGES_LOADER = 1, /* its process, whose own threads are no reason for a scan */
 	CHANGES_ENTRIES = 2,
 };

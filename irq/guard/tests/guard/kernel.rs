@@ -137,9 +137,8 @@ fn changes_are_found_without_a_regular_scan() {
     let thread = napi_thread(&world).unwrap();
     set_fifo(thread, 90);
     guard.wait_for("priority again", || has(&world, 20));
-    let changed = |event: &Event| {
-        matches!(event, Event::SettingChanged { found, .. } if found == "fifo 90")
-    };
+    let changed =
+        |event: &Event| matches!(event, Event::SettingChanged { found, .. } if found == "fifo 90");
     guard.wait_for("event", || guard.events().iter().any(changed));
     // and the process exits.
     drop(reader);
