@@ -25,7 +25,7 @@
  * Incremented with each change of a table's layout or meaning: state of another version is not
  * reused.
  */
-#define FRER_ABI_VERSION 11
+#define FRER_ABI_VERSION 12
 
 #define FRER_MAX_PORTS	64
 #define FRER_MAX_QUEUES 256 /* receive queues of a port with AF_XDP sockets */
@@ -472,7 +472,8 @@ struct frer_lre {
 	/* Supervision frames by LAN, counted by the loader: they outlive it. */
 	__u64 invalid_supervision[2];
 	__u64 foreign_claims[2];
-	__u64 padding[7];
+	__u64 looped_until_ns; /* the host port is blocked: a LAN is connected to it */
+	__u64 padding[6];
 };
 
 /* What a node sent on one LAN. */
@@ -522,6 +523,8 @@ struct frer_lre_counters {
 	__u64 link_local;
 	__u64 local;
 	__u64 too_long;
+	__u64 blocked;	      /* of either */
+	__u64 other_protocol; /* of those without a trailer */
 	__u64 unknown_proxies;
 };
 

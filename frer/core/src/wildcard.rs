@@ -132,6 +132,13 @@ impl Wildcards {
             let takes = |role| role == Role::Host || has_r_tag;
             entity.lre.role(port).is_some_and(takes) && entity.scope.contains(frame)
         };
+        if !has_r_tag {
+            for entity in &mut self.entities {
+                if let Some(role) = entity.lre.role(port) {
+                    entity.lre.count_other_protocol(role, frame);
+                }
+            }
+        }
         let entity = self.entities.iter_mut().find(of_frame)?;
         let role = entity.lre.role(port)?;
         let number_space = self.number_space.as_mut()?;

@@ -63,13 +63,20 @@ static __always_inline bool has_trailer(struct __sk_buff *skb, const struct ethh
 	return read_trailer(skb, eth, &trailer);
 }
 
+static __always_inline bool is_marked(const struct __sk_buff *skb, __u32 as)
+{
+	__u32 *mark = (void *)(long)skb->data_meta;
+
+	return (void *)(mark + 1) <= (void *)(long)skb->data && *mark == as;
+}
+
 /* A frame keeps its metadata over a veth: only lre_ingress on this interface marks it. */
 static __always_inline bool is_accepted(const struct __sk_buff *skb)
 {
-	__u32 *mark = (void *)(long)skb->data_meta, interface = skb->ifindex;
+	__u32 interface = skb->ifindex;
 
 	return (interface == accepting_a_ifindex || interface == accepting_b_ifindex) &&
-	       (void *)(mark + 1) <= (void *)(long)skb->data && *mark == ACCEPTED;
+	       is_marked(skb, ACCEPTED);
 }
 
 SEC("tcx/ingress")
@@ -85,7 +92,7 @@ int prp_shield(struct __sk_buff *skb)
 SEC("tcx/ingress")
 int prp_share(struct __sk_buff *skb)
 {
-	bool accepted = is_accepted(skb);
+	bool accepted = is_accepted(skb), shared = !is_marked(skb, NOT_SHARED);
 	struct ethhdr eth;
 
 	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)))
@@ -95,7 +102,7 @@ int prp_share(struct __sk_buff *skb)
 			return TC_ACT_SHOT;
 		return bpf_redirect(host_ifindex, 0);
 	}
-	if (is_shared(&eth) && !has_trailer(skb, &eth))
+	if (shared && is_shared(&eth) && !has_trailer(skb, &eth))
 		bpf_clone_redirect(skb, host_ifindex, 0);
 	return TC_ACT_UNSPEC;
 }

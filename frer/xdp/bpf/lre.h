@@ -17,7 +17,8 @@
 #define SUPERVISION  0x01004e1501ULL /* 01:15:4e:00:01:xx, FIRST_FIVE */
 #define MIN_UNTAGGED 60		     /* octets before the trailer */
 #define MIN_TAGGED   64
-#define LONGEST_LRE  0x3fff /* octets of any frame */
+#define LONGEST_LRE  0x3fff	   /* octets of any frame */
+#define LOOP_NS	     5000000000ULL /* onbeat_frer::prp::LOOP_NS */
 
 /* The role of the port, enum frer_lre_role. */
 const volatile __u8 lre_role;
@@ -176,6 +177,21 @@ static __always_inline void note_proxy(struct frer_lre *e, struct frer_lre_count
 	WRITE_ONCE(e->has_proxies, 1);
 }
 
+static __always_inline bool is_supervision(const struct redundancy *r, __be16 ethertype)
+{
+	return (r->destination & FIRST_FIVE) == SUPERVISION &&
+	       ethertype == bpf_htons(ETHERTYPE_PRP);
+}
+
+/* Whether a frame of the host port is dropped: onbeat_frer::prp::Lre::is_looped. */
+static __always_inline bool is_looped(struct frer_lre *e, const struct redundancy *r,
+				      __be16 ethertype, __u64 now)
+{
+	if (r->source == e->mac && is_supervision(r, ethertype))
+		WRITE_ONCE(e->looped_until_ns, now + LOOP_NS);
+	return now < READ_ONCE(e->looped_until_ns);
+}
+
 /* Octets moved at once. */
 #define CHUNK 64
 
@@ -248,6 +264,10 @@ static __always_inline int lre_from_host(struct xdp_md *ctx, const struct header
 	read_addresses(ctx, &r);
 	if (is_link_local(r.destination, h->ethertype)) {
 		lre_count(counters, link_local);
+		return XDP_DROP;
+	}
+	if (e->is_segment && is_looped(e, &r, h->ethertype, now)) {
+		lre_count(counters, blocked);
 		return XDP_DROP;
 	}
 	if (r.source != e->mac && !(r.source & GROUP_BIT))
@@ -395,8 +415,8 @@ static __noinline int submit(struct xdp_md *ctx, __u32 lan, __u64 now)
 	return bpf_map_push_elem(&lre_supervision, &frame, BPF_ANY);
 }
 
-/* Pass an accepted frame to prp_share, which removes the trailer. */
-static __always_inline int pass_accepted(struct xdp_md *ctx)
+/* Pass a frame to prp_share, with what it is. */
+static __always_inline int pass_marked(struct xdp_md *ctx, __u32 as)
 {
 	__u32 *mark;
 
@@ -405,7 +425,7 @@ static __always_inline int pass_accepted(struct xdp_md *ctx)
 	mark = (void *)(long)ctx->data_meta;
 	if ((void *)(mark + 1) > (void *)(long)ctx->data)
 		return no_room(port);
-	*mark = ACCEPTED;
+	*mark = as;
 	return XDP_PASS;
 }
 
@@ -436,15 +456,22 @@ static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers
 	if (r.has_trailer && r.lan != lan)
 		lre_count(counters, wrong_lan);
 	is_first = note(ctx, e, counters, &r, lan, now);
-	if ((r.destination & FIRST_FIVE) == SUPERVISION &&
-	    h->ethertype == bpf_htons(ETHERTYPE_PRP)) {
+	if (is_supervision(&r, h->ethertype)) {
 		lre_count(counters, supervision);
 		if (submit(ctx, lan, now))
 			lre_count(counters, unread_supervision);
 		return XDP_DROP;
 	}
+	if (is_first && now < READ_ONCE(e->looped_until_ns)) {
+		lre_count(counters, blocked);
+		/* The interface's own stack receives them. */
+		return !r.has_trailer && r.destination & GROUP_BIT ? pass_marked(ctx, NOT_SHARED)
+								   : XDP_DROP;
+	}
 	if (!r.has_trailer) {
 		lre_count(counters, untagged);
+		if (unlikely(h->tag != TAG_NONE))
+			lre_count(counters, other_protocol);
 		/* The interface's own stack receives them; prp_share copies them to the host. */
 		if (r.destination & GROUP_BIT)
 			return XDP_PASS;
@@ -456,7 +483,7 @@ static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers
 	}
 	lre_count(counters, accepted);
 	if (lre_passes_frames)
-		return pass_accepted(ctx);
+		return pass_marked(ctx, ACCEPTED);
 	if (bpf_xdp_adjust_tail(ctx, -(int)sizeof(struct trailer)))
 		return no_room(port);
 	return bpf_redirect_map(&egress_ports, lre_host_port, XDP_DROP);

@@ -23,6 +23,8 @@
 
 /* Metadata of a frame that lre_ingress accepted for the host, and passed with its trailer. */
 #define ACCEPTED 0x5052500a
+/* Metadata of a frame that is not for the host now, but for the stack of the LAN's interface. */
+#define NOT_SHARED 0x5052500b
 
 struct trailer {
 	__be16 sequence;

@@ -5,6 +5,7 @@ use std::fmt;
 use onbeat_frer::prp::{NodeKind, PrpEvent};
 use onbeat_frer::reading::PortLosses;
 use onbeat_frer::watch::EventKind;
+use onbeat_report::format::count_of;
 use serde::{Deserialize, Serialize};
 
 use super::{LinkState, PortMode};
@@ -167,6 +168,24 @@ pub enum EventDetail {
         /// Their events.
         events: u64,
     },
+    /// A LAN brought fewer frames of a node than the other one.
+    NodeLanLoses {
+        /// Its address.
+        mac: String,
+        /// Frames that it did not bring.
+        lost: u64,
+        /// Frames that the other one brought.
+        of: u64,
+    },
+    /// A LAN brings frames of a node with redundancy without their trailers.
+    TrailersRemoved {
+        /// Its address.
+        mac: String,
+    },
+    /// A LAN or path brings frames of another protocol of redundancy.
+    OtherProtocol,
+    /// The host port of a RedBox is connected to a LAN, and blocked.
+    HostPortBlocked,
     /// The NodesTable is full of nodes in use.
     NodesTableFull,
     /// Event of a stream's monitor.
@@ -189,6 +208,12 @@ impl EventDetail {
                 Self::OwnFramesReturn { lans_connected: Some(lans_connected) }
             }
             PrpEvent::FurtherNodes(events) => Self::FurtherNodes { events },
+            PrpEvent::LanLoses(mac, _, lost, of) => {
+                Self::NodeLanLoses { mac: mac.to_string(), lost, of }
+            }
+            PrpEvent::TrailersRemoved(mac, _) => Self::TrailersRemoved { mac: mac.to_string() },
+            PrpEvent::OtherProtocol(_) => Self::OtherProtocol,
+            PrpEvent::HostPortBlocked => Self::HostPortBlocked,
             PrpEvent::TableFull => Self::NodesTableFull,
         }
     }
@@ -217,6 +242,10 @@ impl EventDetail {
             | Self::NodeLanLost { .. }
             | Self::WrongLan { .. }
             | Self::OwnFramesReturn { .. }
+            | Self::NodeLanLoses { .. }
+            | Self::TrailersRemoved { .. }
+            | Self::OtherProtocol
+            | Self::HostPortBlocked
             | Self::NodesTableFull
             | Self::FurtherNodes { .. }
             | Self::PortAway { .. }
@@ -335,6 +364,21 @@ impl fmt::Display for EventDetail {
             Self::FurtherNodes { events } => write!(
                 f,
                 "{events} further events of nodes in 10 minutes: a LAN may be flooded by forged sources"
+            ),
+            Self::NodeLanLoses { mac, lost, of } => write!(
+                f,
+                "{} of node {mac} came on the other LAN only: check the MTU of this LAN's switches, and its cables",
+                count_of(*lost, *of, "frame")
+            ),
+            Self::TrailersRemoved { mac } => write!(
+                f,
+                "frames of node {mac} come without their trailers: a switch removes them, as br_netfilter does; turn it off"
+            ),
+            Self::OtherProtocol => f.write_str(
+                "frames of another protocol: a peer sends R-TAGs or HSR tags to a PRP node, or PRP to one with R-TAGs; use the same --format",
+            ),
+            Self::HostPortBlocked => f.write_str(
+                "the interface of --for is connected to a LAN: its frames are not forwarded; separate them",
             ),
             Self::NodesTableFull => f.write_str(
                 "the NodesTable is full: frames of further nodes may be delivered twice; increase max-nodes in [prp] or [wildcard]",

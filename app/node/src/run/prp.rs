@@ -132,10 +132,14 @@ pub(super) fn lan_of(event: &PrpEvent) -> Option<Lan> {
         PrpEvent::LanLost(_, lan)
         | PrpEvent::LanRestored(_, lan)
         | PrpEvent::WrongLan(_, lan)
+        | PrpEvent::LanLoses(_, lan, ..)
+        | PrpEvent::TrailersRemoved(_, lan)
+        | PrpEvent::OtherProtocol(lan)
         | PrpEvent::OwnFramesReturn(lan, _) => Some(lan),
         PrpEvent::NodeAppeared(..)
         | PrpEvent::NodeGone(_)
         | PrpEvent::FurtherNodes(_)
+        | PrpEvent::HostPortBlocked
         | PrpEvent::TableFull => None,
     }
 }

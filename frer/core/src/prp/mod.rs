@@ -72,6 +72,9 @@ const NS_PER_MS: u64 = 1_000_000;
 /// A node that sends supervision frames and is not heard for this time is absent: two periods and a margin.
 const ABSENCE_NS: u64 = 2 * (LIFE_CHECK_MS as u64 + LIFE_CHECK_MS as u64 / 4) * NS_PER_MS;
 
+/// A host port that is connected to a LAN is blocked for this time: two periods of supervision and a margin.
+const LOOP_NS: u64 = ABSENCE_NS;
+
 /// Parameters of a link redundancy entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
@@ -162,6 +165,8 @@ pub struct Lre {
     proxies: Proxies,
     lans: [LanCounters; 2],
     host: HostCounters,
+    /// End of the time for which the host port is blocked, since a LAN is connected to it.
+    looped_until_ns: u64,
 }
 
 impl Lre {
@@ -187,6 +192,7 @@ impl Lre {
             proxies: Proxies::default(),
             lans: [LanCounters::default(); 2],
             host: HostCounters::default(),
+            looped_until_ns: 0,
         }
     }
 
@@ -236,6 +242,15 @@ impl Lre {
         }
     }
 
+    /// Counts a frame of another protocol that a LAN brings, which is not for the entity.
+    pub(crate) fn count_other_protocol(&mut self, role: Role, frame: &Frame<'_>) {
+        if let Role::Lan(lan) = role
+            && is_supervision(frame)
+        {
+            self.lans[lan_index(lan)].other_protocol += 1;
+        }
+    }
+
     /// Returns the role of a port; `None`: it is none of the entity.
     pub(crate) fn role(&self, port: PortId) -> Option<Role> {
         let Parameters { a, b, host, .. } = self.parameters;
@@ -259,6 +274,10 @@ impl Lre {
             self.host.tagged += 1;
             return Outcome::Discard;
         }
+        if self.parameters.is_segment && self.is_looped(source, now_ns, frame) {
+            self.host.blocked += 1;
+            return Outcome::Discard;
+        }
         if source != self.parameters.mac && source.is_unicast() {
             self.proxies.heard(source, now_ns, self.parameters.max_nodes.into());
         }
@@ -280,6 +299,20 @@ impl Lre {
                 Outcome::Discard
             }
         }
+    }
+
+    /// Returns whether a frame of the host port is dropped because that port is connected to a LAN. A supervision frame of
+    /// this node there is the evidence.
+    fn is_looped(&mut self, source: MacAddress, now_ns: u64, frame: &Frame<'_>) -> bool {
+        if source == self.parameters.mac && is_supervision(frame) {
+            self.looped_until_ns = now_ns + LOOP_NS;
+        }
+        self.is_blocked(now_ns)
+    }
+
+    /// Returns whether nothing is forwarded from and to the host port.
+    fn is_blocked(&self, now_ns: u64) -> bool {
+        now_ns < self.looped_until_ns
     }
 
     /// Returns both copies of a frame with the next number; `None`: the frame is longer than a trailer can state.
@@ -350,9 +383,7 @@ impl Lre {
         }
         // A station that moved here from behind the host port.
         self.proxies.remove(source);
-        let is_supervision = self.format == Format::Prp
-            && supervision::is_destination(frame.destination())
-            && frame.ethertype() == EtherType::PRP;
+        let is_supervision = self.format == Format::Prp && is_supervision(frame);
         let is_wrong_lan = tag.is_some_and(|tag| tag.is_of_other(lan));
         let is_first = self.note(lan, now_ns, source, tag);
         let counters = &mut self.lans[index];
@@ -361,9 +392,15 @@ impl Lre {
             self.supervision(lan, now_ns, frame);
             return Outcome::Discard;
         }
+        let is_blocked = self.is_blocked(now_ns);
+        let counters = &mut self.lans[index];
         let copy = match tag {
             Some(_) if !is_first => {
                 counters.duplicates += 1;
+                return Outcome::Discard;
+            }
+            _ if is_blocked => {
+                counters.blocked += 1;
                 return Outcome::Discard;
             }
             Some(_) => {
@@ -372,6 +409,7 @@ impl Lre {
             }
             None => {
                 counters.untagged += 1;
+                counters.other_protocol += u64::from(frame.sequence_tag().is_some());
                 let octets = frame.octets();
                 Copy { port: self.parameters.host, octets, added: AddedOctets::Nothing }
             }
@@ -515,6 +553,10 @@ fn is_link_local(frame: &Frame<'_>) -> bool {
     ([a, b, c, d, e] == [0x01, 0x80, 0xc2, 0x00, 0x00] && f < 0x10)
         || frame.ethertype() == PTP
         || frame.ethertype() == EtherType::LLDP
+}
+
+fn is_supervision(frame: &Frame<'_>) -> bool {
+    supervision::is_destination(frame.destination()) && frame.ethertype() == EtherType::PRP
 }
 
 /// PTP over Ethernet (IEEE 1588 annex F).

@@ -8,8 +8,8 @@ use super::{NodeReading, ProxyReading};
 
 /// Frames received from a LAN: all of them, then the reasons of their end.
 ///
-/// `received` = `passed` + `own` + `accepted` + `duplicates` + `untagged` + `supervision` + `invalid_supervision` +
-/// `unread_supervision`.
+/// `received` = `passed` + `own` + `accepted` + `duplicates` + `untagged` + `blocked` + `supervision` +
+/// `invalid_supervision` + `unread_supervision`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct LanCounters {
@@ -27,6 +27,12 @@ pub struct LanCounters {
     pub duplicates: u64,
     /// Without a trailer, delivered whole: of singly attached nodes.
     pub untagged: u64,
+    /// Those of them with the tag of another protocol: an R-TAG or HSR tag, or supervision frames of PRP beside R-TAGs.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub other_protocol: u64,
+    /// Not delivered by a RedBox whose host port is connected to a LAN.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub blocked: u64,
     /// Supervision frames.
     pub supervision: u64,
     /// Supervision frames of another version, or incomplete.
@@ -46,7 +52,7 @@ pub struct LanCounters {
 
 /// Frames received from the host port: all of them, then the reasons of their end.
 ///
-/// `received` = `numbered` + `silent` + `link_local` + `local` + `too_long` + `tagged`.
+/// `received` = `numbered` + `silent` + `link_local` + `local` + `blocked` + `too_long` + `tagged`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct HostCounters {
@@ -60,6 +66,9 @@ pub struct HostCounters {
     pub link_local: u64,
     /// Between stations behind the host port, discarded.
     pub local: u64,
+    /// From a LAN, to which the host port is connected, discarded.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub blocked: u64,
     /// Longer than a trailer can state, discarded.
     pub too_long: u64,
     /// With an R-TAG or HSR tag where R-TAGs are sent, discarded: its number is that of another sender.

@@ -25,6 +25,14 @@ pub enum PrpEvent {
     OwnFramesReturn(Lan, bool),
     /// Further nodes appeared or were gone, which are not reported one by one.
     FurtherNodes(u64),
+    /// A LAN brought fewer frames of a node than the other one: this number less, of this number.
+    LanLoses(MacAddress, Lan, u64, u64),
+    /// A LAN brings frames of a node with redundancy without their trailers.
+    TrailersRemoved(MacAddress, Lan),
+    /// A LAN brings frames of another protocol of redundancy.
+    OtherProtocol(Lan),
+    /// The host port of a RedBox is connected to a LAN, and blocked.
+    HostPortBlocked,
     /// The NodesTable is full of nodes in use: frames of further nodes may be delivered twice.
     TableFull,
 }
@@ -35,6 +43,48 @@ struct ObservedNode {
     since_ns: u64,
     lost: [bool; 2],
     crossed: [Condition; 2],
+    untagged: [Condition; 2],
+    comparison: Comparison,
+}
+
+/// A comparison of what both LANs bring.
+#[derive(Debug, Clone, Copy, Default)]
+struct Comparison {
+    /// Its start.
+    since_ns: u64,
+    /// Frames of each LAN at its start.
+    before: [u64; 2],
+    /// Whether each LAN lost frames in the former one.
+    loses: [bool; 2],
+}
+
+impl Comparison {
+    /// Its length: some copies are under way at its ends.
+    const LENGTH_NS: u64 = 10_000 * NS_PER_MS;
+    /// Frames that it requires.
+    const FEWEST: u64 = 16;
+
+    fn restart(&mut self, now_ns: u64, frames: [u64; 2]) {
+        (self.since_ns, self.before) = (now_ns, frames);
+    }
+
+    /// Returns the LAN that starts to lose frames, with those lost and all of them.
+    fn observe(&mut self, now_ns: u64, frames: [u64; 2]) -> Option<(usize, u64, u64)> {
+        if now_ns.saturating_sub(self.since_ns) < Self::LENGTH_NS {
+            return None;
+        }
+        let of: [u64; 2] = core::array::from_fn(|lan| frames[lan].saturating_sub(self.before[lan]));
+        let (fewer, all) = (of[0].min(of[1]), of[0].max(of[1]));
+        if all < Self::FEWEST {
+            return None;
+        }
+        self.restart(now_ns, frames);
+        let loses = (all - fewer) * 8 > all;
+        let lan = usize::from(of[1] == fewer);
+        let former = core::mem::take(&mut self.loses);
+        self.loses[lan] = loses;
+        (loses && !former[lan]).then_some((lan, all - fewer, all))
+    }
 }
 
 /// A condition that lasts while frames are counted.
@@ -64,6 +114,8 @@ pub struct Observer {
     nodes: HashMap<MacAddress, ObservedNode>,
     returns: [Condition; 2],
     own_of_other_lan: [u64; 2],
+    other_protocol: [Condition; 2],
+    blocked: Condition,
     full: Condition,
     limit: NodeEventLimit,
 }
@@ -131,6 +183,12 @@ impl Observer {
             if self.returns[index].starts(now_ns, counters.own) {
                 events.push(PrpEvent::OwnFramesReturn(lan, of_other));
             }
+            if self.other_protocol[index].starts(now_ns, counters.other_protocol) {
+                events.push(PrpEvent::OtherProtocol(lan));
+            }
+        }
+        if self.blocked.starts(now_ns, reading.host.blocked) {
+            events.push(PrpEvent::HostPortBlocked);
         }
         let without_entry = reading.lans.iter().map(|lan| lan.without_entry).sum();
         if self.full.starts(now_ns, without_entry) {
@@ -145,7 +203,10 @@ impl Observer {
             if limit.passes() {
                 events.push(PrpEvent::NodeAppeared(node.mac, node.kind));
             }
-            ObservedNode { since_ns: now_ns, ..ObservedNode::default() }
+            let before = node.lans.map(|lan| lan.tagged);
+            let mut known = ObservedNode { since_ns: now_ns, ..ObservedNode::default() };
+            known.comparison.restart(now_ns, before);
+            known
         });
         let last: [u64; 2] =
             core::array::from_fn(|lan| node.lans[lan].last_ns.unwrap_or(known.since_ns));
@@ -164,9 +225,22 @@ impl Observer {
                     events.push(PrpEvent::LanRestored(node.mac, lan));
                 }
             }
+            let untagged = node.lans[index].untagged;
+            if known.untagged[index].starts(now_ns, untagged) && limit.passes() {
+                events.push(PrpEvent::TrailersRemoved(node.mac, lan));
+            }
             if known.crossed[index].starts(now_ns, node.lans[index].wrong_lan) && limit.passes() {
                 events.push(PrpEvent::WrongLan(node.mac, lan));
             }
+        }
+        let frames = node.lans.map(|lan| lan.tagged);
+        // Of a broken path there is another event.
+        if last[0].abs_diff(last[1]) > ABSENCE_NS / 2 || known.lost != [false; 2] {
+            known.comparison.restart(now_ns, frames);
+        } else if let Some((index, lost, of)) = known.comparison.observe(now_ns, frames)
+            && limit.passes()
+        {
+            events.push(PrpEvent::LanLoses(node.mac, LANS[index], lost, of));
         }
     }
 }

@@ -121,6 +121,7 @@ fn check_balance(reading: &Reading) {
             + lan.accepted
             + lan.duplicates
             + lan.untagged
+            + lan.blocked
             + lan.supervision
             + lan.invalid_supervision
             + lan.unread_supervision;
@@ -128,7 +129,12 @@ fn check_balance(reading: &Reading) {
         assert!(lan.own_of_other_lan <= lan.own, "{lan:?}");
     }
     let host = &reading.host;
-    let ends =
-        host.numbered + host.silent + host.link_local + host.local + host.too_long + host.tagged;
+    let ends = host.numbered
+        + host.silent
+        + host.link_local
+        + host.local
+        + host.blocked
+        + host.too_long
+        + host.tagged;
     assert_eq!(host.received, ends, "{host:?}");
 }

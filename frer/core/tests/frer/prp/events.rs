@@ -3,8 +3,8 @@
 use onbeat_frer::prp::{Lan, Lre, NodeKind, Observer, Parameters, PrpEvent};
 
 use super::{
-    BROADCAST, LANS, READY, S, check_balance, delivers, frame, lre, mac, parameters, supervise,
-    tagged,
+    BROADCAST, LANS, READY, S, check_balance, delivers, frame, lre, mac, parameters, send,
+    supervise, tagged,
 };
 
 /// Two nodes that send only supervision frames, and the events at the second one.
@@ -90,6 +90,52 @@ fn crossed_cables_are_reported_once_for_each_lan() {
     assert_eq!(pair.run(100, [&[1], &[0]]), wrong);
     assert_eq!(pair.run(20, HEALTHY), []);
     assert_eq!(pair.run(100, [&[1], &[0]]), wrong);
+}
+
+/// LAN B loses the long ones, as a switch with a small MTU does, and brings supervision frames.
+#[test]
+fn a_lan_that_brings_fewer_frames_is_reported_once() {
+    let (mut sender, mut lre) = (lre(2), lre(1));
+    let (mut observer, mut events) = (Observer::default(), Vec::new());
+    for second in 0..200 {
+        let now_ns = READY + second * S;
+        let is_small = (50..150).contains(&second);
+        for [a, b] in supervise(&mut sender, now_ns) {
+            lre.frame(LANS[0], now_ns, &a);
+            lre.frame(LANS[1], now_ns, &b);
+        }
+        for _ in 0..10 {
+            let [a, b] = send(&mut sender, now_ns, &frame(BROADCAST, mac(2), 0));
+            assert!(delivers(&mut lre, LANS[0], now_ns, &a));
+            assert!(is_small || !delivers(&mut lre, LANS[1], now_ns, &b));
+        }
+        events.extend(observer.observe(now_ns, &lre.read()));
+        events.retain(|event| !matches!(event, PrpEvent::NodeAppeared(..)));
+    }
+    let [PrpEvent::LanLoses(node, Lan::B, lost, of)] = events[..] else { panic!("{events:?}") };
+    assert!(node == mac(2) && lost > of / 8 && of > 100, "{lost} of {of}");
+}
+
+/// As by br_netfilter, and by a peer with another format.
+#[test]
+fn removed_trailers_and_other_protocols_are_reported_once() {
+    let (mut sender, mut lre) = (lre(2), lre(1));
+    let (mut observer, mut events) = (Observer::default(), Vec::new());
+    for second in 0..20 {
+        let now_ns = READY + second * S;
+        for [a, _] in supervise(&mut sender, now_ns) {
+            lre.frame(LANS[0], now_ns, &a);
+        }
+        let without = frame(BROADCAST, mac(2), 0);
+        assert!(delivers(&mut lre, LANS[0], now_ns, &without));
+        let r_tag =
+            [&BROADCAST.0[..], &mac(3).0, &[0xf1, 0xc1, 0, 0, 0, 7, 8, 0], &[0; 46]].concat();
+        assert!(delivers(&mut lre, LANS[0], now_ns, &r_tag));
+        events.extend(observer.observe(now_ns, &lre.read()));
+        events.retain(|event| !matches!(event, PrpEvent::NodeAppeared(..) | PrpEvent::LanLost(..)));
+    }
+    let expected = [PrpEvent::TrailersRemoved(mac(2), Lan::A), PrpEvent::OtherProtocol(Lan::A)];
+    assert_eq!(events, expected);
 }
 
 #[test]

@@ -154,6 +154,29 @@ fn frames_between_stations_of_a_segment_stay_there() {
     check_balance(&lre.read());
 }
 
+/// The cable of the host port leads to a LAN.
+#[test]
+fn a_redbox_that_hears_itself_forwards_nothing_until_it_does_not() {
+    let redbox = Parameters { is_segment: true, ..parameters(1) };
+    let mut lre = onbeat_frer::prp::Lre::new(redbox, 0);
+    let of_station = frame(BROADCAST, mac(101), 0);
+    let of_lan = tagged(&frame(BROADCAST, mac(2), 0), 0, Lan::A);
+    assert_eq!(send(&mut lre, READY, &of_station).len(), 2);
+    let [own, _] = supervise(&mut lre, READY).remove(0);
+    assert!(matches!(lre.frame(HOST, READY, &own), Outcome::Discard));
+    let end_ns = READY + 5000 * MS;
+    for now_ns in [READY, end_ns - 1] {
+        assert!(matches!(lre.frame(HOST, now_ns, &of_station), Outcome::Discard));
+        assert!(!delivers(&mut lre, A, now_ns, &of_lan));
+    }
+    let again = tagged(&frame(BROADCAST, mac(2), 0), 1, Lan::A);
+    assert!(delivers(&mut lre, A, end_ns, &again));
+    assert_eq!(send(&mut lre, end_ns + 400 * MS, &of_station).len(), 2);
+    let reading = lre.read();
+    assert_eq!((reading.host.blocked, reading.lans[0].blocked), (3, 2));
+    check_balance(&reading);
+}
+
 #[test]
 fn claims_of_own_addresses_are_counted_and_not_learnt() {
     let mut lre = lre(1);

@@ -404,6 +404,7 @@ impl State {
                     + counters.accepted
                     + counters.duplicates
                     + counters.untagged
+                    + counters.blocked
                     + counters.supervision,
                 passed: counters.passed,
                 own: counters.own,
@@ -411,6 +412,8 @@ impl State {
                 accepted: counters.accepted,
                 duplicates: counters.duplicates,
                 untagged: counters.untagged,
+                other_protocol: counters.other_protocol,
+                blocked: counters.blocked,
                 supervision: counters.supervision.saturating_sub(invalid + unread),
                 invalid_supervision: invalid,
                 unread_supervision: unread,
@@ -436,11 +439,13 @@ impl State {
                     + host.silent
                     + host.link_local
                     + host.local
+                    + host.blocked
                     + host.too_long,
                 numbered: host.numbered,
                 silent: host.silent,
                 link_local: host.link_local,
                 local: host.local,
+                blocked: host.blocked,
                 too_long: host.too_long,
                 malformed: host.malformed,
                 // Those of R-TAGs: of wildcards.

@@ -1,6 +1,7 @@
 //! Stations behind the host port, and own frames that return.
 
 use onbeat_wire::MacAddress;
+use onbeat_wire::prp::supervision;
 
 use super::{A, B, Both, HOST, MAX_NODES, MS, mac, parameters, tagged, untagged};
 use crate::harness::can_run;
@@ -102,6 +103,23 @@ fn more_stations_than_entries_pass() {
     }
     let reading = both.kernel.read();
     assert_eq!((reading.proxies.len(), reading.unknown_proxies), (4, 18));
+}
+
+/// The host port is connected to a LAN.
+#[test]
+fn a_blocked_host_port_forwards_nothing() {
+    if !can_run() {
+        return;
+    }
+    let parameters = super::Parameters { is_segment: true, ..parameters(MAX_NODES) };
+    let mut both = Both::new(&parameters);
+    let own =
+        [&supervision::DESTINATION.0[..], &parameters.mac.0, &[0x88, 0xfb, 0, 0, 0, 0]].concat();
+    assert_eq!(both.frame(HOST, &from_station(mac(20)), "before").len(), 2);
+    assert_eq!(both.frame(HOST, &own, "own supervision").len(), 0);
+    assert_eq!(both.frame(HOST, &from_station(mac(20)), "from the host port").len(), 0);
+    assert_eq!(both.frame(A, &untagged(mac(21)), "from a LAN").len(), 0);
+    both.compare("blocked");
 }
 
 /// Stations that hear each other.
