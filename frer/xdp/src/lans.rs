@@ -33,9 +33,12 @@ fn set_interfaces(object: &Object, spec: LanSpec) -> Result<()> {
 }
 
 fn attach(object: &Object, program: &str, interface: u32) -> Result<Link> {
-    Link::first_tcx_ingress(object.program(program).as_fd(), interface).context(|| {
-        format!("attach a program to the tc ingress of interface {interface} (requires Linux 6.6)")
-    })
+    let program = object.program(program);
+    Link::first_tcx_ingress(program.as_fd(), interface).context(|| attaching(interface))
+}
+
+fn attaching(interface: u32) -> String {
+    format!("attach a program to the tc ingress of interface {interface} (requires Linux 6.6)")
 }
 
 /// Drops multicast frames with a PRP trailer at the tc ingress of interfaces: packet sockets have delivered them to the
@@ -169,7 +172,12 @@ impl LanPrograms {
         directory: Option<&PinDirectory>,
     ) -> Result<()> {
         let (pin, program) = LINKS[number];
-        let mut link = attach(&self.object, program, interface)?;
+        let program = self.object.program(program);
+        let mut link = match Link::first_tcx_ingress(program.as_fd(), interface) {
+            // It is missing. Its return attaches the program.
+            Err(error) if error.raw_os_error() == Some(nix::libc::ENODEV) => return Ok(()),
+            attached => attached.context(|| attaching(interface))?,
+        };
         if let Some(directory) = directory {
             link.pin(&directory.link_path(pin)).context(|| format!("pin link {pin}"))?;
         }

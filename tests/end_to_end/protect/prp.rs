@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use onbeat_netdev::{Ethtool, Handle};
+use onbeat_netdev::{Ethtool, Handle, PacketSocket, ReceiveBuffers};
+use onbeat_wire::MacAddress;
 
 use super::{
     H1, H2, LANS, Network, PATH1, PATH3, PORT, ProtectedHosts, Receiver, SAN, end_daemon,
@@ -117,6 +118,8 @@ fn a_host_without_redundancy_is_reached_and_all_is_removed_at_the_end() {
     let protected = ProtectedHosts::new(["prot4", "prot5"]);
     let Network { h1, san, .. } = &protected.network;
     let (here, there) = (udp(h1, H1, PORT), udp(san, SAN, PORT));
+    // The path's own interface has addresses, and does not answer for those of the redundant one.
+    assert_eq!(LANS.map(|lan| h1.arp_ignore(lan).unwrap()), [1, 1]);
     for socket in [&here, &there] {
         socket.set_read_timeout(Some(BOUND)).unwrap();
     }
@@ -129,7 +132,9 @@ fn a_host_without_redundancy_is_reached_and_all_is_removed_at_the_end() {
         let (len, _) = here.recv_from(&mut octets).unwrap();
         assert_eq!((len, octets[0]), (1, number + 100));
     }
-    assert_eq!(neighbor(san, H1), nodes("prot4").mac);
+    let node = nodes("prot4").mac;
+    assert_eq!(neighbor(san, H1), node);
+    assert_eq!(addresses_of(san, H1), [node]);
     // Its interfaces are in use: nothing is left of another node.
     let refused = run_in(h1.namespace(), &["protect", "lana", "lanb", "--name", "prot6"]);
     assert_eq!((refused.code, refused.out.as_str()), (2, ""));
@@ -149,7 +154,40 @@ fn a_host_without_redundancy_is_reached_and_all_is_removed_at_the_end() {
         for lan in LANS {
             assert_eq!(features(handle, lan), features(&fresh.h1, lan), "{lan}");
             assert_eq!(handle.link(lan).unwrap().mtu, 1500);
+            assert_eq!(handle.arp_ignore(lan).unwrap(), 0);
         }
         assert_gone(name);
     }
+}
+
+/// The hardware addresses by which an ARP request for an address is answered.
+fn addresses_of(host: &Handle, address: Ipv4Addr) -> Vec<String> {
+    const ARP: u16 = 0x0806;
+    let link = host.link("eth0").unwrap();
+    let socket = host.namespace().run(|| PacketSocket::open(link.index).unwrap()).unwrap();
+    socket.bind(ARP).unwrap();
+    let mac = link.mac.unwrap().0;
+    let ethernet = [&[0xff; 6][..], &mac, &ARP.to_be_bytes()].concat();
+    let request = [0, 1, 8, 0, 6, 4, 0, 1];
+    let target = [&[0; 6][..], &address.octets()].concat();
+    let request = [&ethernet[..], &request, &mac, &SAN.octets(), &target].concat();
+    let mut answers = Vec::new();
+    let mut buffers = ReceiveBuffers::new(ReceiveBuffers::MOST);
+    // Of several answers to the first request, the last comes before that to a later one.
+    for round in 1..=5 {
+        socket.send(&request).unwrap();
+        wait_for("answer", || {
+            let received = socket.receive(&mut buffers, |frame| {
+                let (operation, sender) = (&frame.octets[20..22], &frame.octets[22..32]);
+                if !frame.outgoing && operation == [0, 2] && sender[6..] == address.octets() {
+                    answers.push(MacAddress(*sender.first_chunk().unwrap()).to_string());
+                }
+            });
+            received.unwrap();
+            answers.len() >= round
+        });
+    }
+    answers.sort();
+    answers.dedup();
+    answers
 }

@@ -196,8 +196,12 @@ impl Protection {
                 link.name
             )),
             None => {
+                let most = match self.format {
+                    Format::Prp => run::MAX_PRP_MTU,
+                    Format::RTag => u32::MAX,
+                };
                 let narrow = links[0].mtu.min(links[1].mtu).saturating_sub(TRAILER);
-                let mtu = self.mtu.unwrap_or(narrow);
+                let mtu = self.mtu.unwrap_or(narrow.min(most));
                 let mut line = format!("{}: created, with MTU {mtu}", self.name);
                 if self.mtu.is_none() && mtu < ETHERNET_MTU {
                     let _ = write!(

@@ -25,6 +25,9 @@ pub(super) struct InterfaceChanges {
     mtu: BTreeMap<String, u32>,
     /// Offloads before, by interface and name.
     features: BTreeMap<String, BTreeMap<String, bool>>,
+    /// `arp_ignore` before, by interface.
+    #[serde(default)]
+    arp_ignore: BTreeMap<String, u8>,
     /// By name. An interface created later with the same name has another identity.
     #[serde(default)]
     identity: BTreeMap<String, InterfaceIdentity>,
@@ -33,9 +36,10 @@ pub(super) struct InterfaceChanges {
 impl InterfaceChanges {
     /// Interfaces with changes.
     fn interfaces(&self) -> BTreeSet<String> {
-        let InterfaceChanges { created, promiscuous, mtu, features, .. } = self;
+        let InterfaceChanges { created, promiscuous, mtu, features, arp_ignore, identity: _ } =
+            self;
         let named = created.iter().chain(promiscuous).chain(mtu.keys()).chain(features.keys());
-        named.cloned().collect()
+        named.chain(arp_ignore.keys()).cloned().collect()
     }
 
     /// An interface with changes that belongs to none of these ports.
@@ -50,6 +54,7 @@ impl InterfaceChanges {
         self.promiscuous.remove(interface);
         self.mtu.remove(interface);
         self.features.remove(interface);
+        self.arp_ignore.remove(interface);
         self.identity.remove(interface);
     }
 }
@@ -68,6 +73,9 @@ impl Content for InterfaceChanges {
         }
         if let Some(mtu) = self.mtu.values().find(|mtu| !(68..=65535).contains(*mtu)) {
             return Err(format!("{mtu} is not an MTU"));
+        }
+        if let Some(level) = self.arp_ignore.values().find(|level| **level > 8) {
+            return Err(format!("{level} is not a value of arp_ignore"));
         }
         let mut features = self.features.values().flat_map(BTreeMap::keys);
         match features.find(|feature| !is_changed_feature(feature)) {
@@ -203,6 +211,18 @@ impl Journal {
     pub(super) fn changing_promiscuous(&mut self, handle: &Handle, link: &Link) -> Result<()> {
         self.identify(handle, &link.name, Some(link))?;
         self.changes.promiscuous.insert(link.name.clone());
+        self.save()
+    }
+
+    /// Records for which addresses an interface answers ARP requests, before that is changed.
+    pub(super) fn changing_arp_ignore(
+        &mut self,
+        handle: &Handle,
+        link: &Link,
+        before: u8,
+    ) -> Result<()> {
+        self.identify(handle, &link.name, Some(link))?;
+        self.changes.arp_ignore.entry(link.name.clone()).or_insert(before);
         self.save()
     }
 
@@ -346,6 +366,11 @@ impl Journal {
         if let Some(mtu) = self.changes.mtu.get(interface) {
             if undone(": MTU not restored", handle.set_mtu(name, *mtu)) {
                 self.changes.mtu.remove(interface);
+            }
+        }
+        if let Some(level) = self.changes.arp_ignore.get(interface) {
+            if undone(": arp_ignore not restored", handle.set_arp_ignore(name, *level)) {
+                self.changes.arp_ignore.remove(interface);
             }
         }
         if self.changes.promiscuous.contains(interface)

@@ -56,7 +56,7 @@ pub use assembly::Removal;
 pub(crate) use down::changed_interfaces_of;
 pub use down::down;
 pub use error::{Error, Result};
-pub(crate) use prp::backend as prp_backend;
+pub(crate) use prp::{MAX_MTU as MAX_PRP_MTU, backend as prp_backend};
 
 /// MTU that the kernel gives to a new veth pair, in octets.
 const NEW_VETH_MTU: u32 = 1500;

@@ -62,6 +62,14 @@ impl Devices {
         if port.whole_frames {
             self.set_features(Some(journal), &link, &MERGING)?;
         }
+        // Otherwise the interface of a LAN answers ARP requests for the host's address, by its own one.
+        if port.lan.is_some() {
+            let before = self.handle.arp_ignore(&name).map_err(of_port)?;
+            if before == 0 {
+                journal.changing_arp_ignore(&self.handle, &link, before)?;
+                self.handle.set_arp_ignore(&name, 1).map_err(of_port)?;
+            }
+        }
         self.handle.set_up(&name).map_err(of_port)?;
         self.handle.link(&name).map_err(of_port)
     }
@@ -81,6 +89,10 @@ impl Devices {
         let end = VethEnd::new(name).mac(port.mac.unwrap_or_else(random_address));
         let attached = VethEnd::new(port.attached_interface()).mac(random_address());
         self.handle.create_veth(&end, &attached).map_err(of_port)?;
+        // The data plane's end is no interface of the host: its stack would answer for the host's addresses.
+        let attached = port.attached_interface();
+        self.handle.set_ipv6(&attached, false).map_err(of_port)?;
+        self.handle.set_arp_ignore(&attached, 8).map_err(of_port)?;
         let made = self.handle.link(name).map_err(of_port)?;
         journal.created(&self.handle, &made)
     }

@@ -23,7 +23,7 @@ use crate::control::{EventDetail, LanStatus, NodesStatus};
 use crate::doctor::version_of;
 
 /// The longest frames of the host whose LSDU size a trailer can state: 4,095 octets with the trailer.
-const MAX_MTU: u32 = MAX_LSDU_SIZE as u32 - TRAILER;
+pub(crate) const MAX_MTU: u32 = MAX_LSDU_SIZE as u32 - TRAILER;
 
 /// Interval of reading the tables for events.
 const OBSERVATION: Duration = Duration::from_secs(1);
@@ -93,7 +93,7 @@ fn fit_host(
     let host = usize::from(host.0);
     config.ports[host].mac = mac;
     if config.ports[host].create.is_some() && config.ports[host].mtu.is_none() {
-        config.ports[host].mtu = Some(room.saturating_sub(TRAILER));
+        config.ports[host].mtu = Some(room.saturating_sub(TRAILER).min(most));
         return Ok(());
     }
     let Some(host_mtu) = host_mtu else { return Ok(()) };
@@ -117,8 +117,10 @@ fn fit_host(
 /// Returns the address of the host's interface: locally administered, and different where a LAN's interface or the name
 /// of the node is.
 fn host_address(node: &str, a: MacAddress, b: MacAddress) -> MacAddress {
+    // Exchanged names of interfaces are a remedy for crossed cables: peers keep the address.
+    let [first, second] = if a < b { [a, b] } else { [b, a] };
     // FNV-1a: the same in every version, unlike the hashers of the standard library.
-    let octets = node.bytes().chain(a.0).chain(b.0);
+    let octets = node.bytes().chain(first.0).chain(second.0);
     let hash = octets.fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
         (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3)
     });

@@ -203,6 +203,31 @@ impl Handle {
         }
     }
 
+    /// Returns for which addresses a device answers ARP requests (`arp_ignore`, Linux's ip-sysctl.rst): 0, all of the host.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; /proc/sys cannot be read.
+    pub fn arp_ignore(&self, name: &str) -> Result<u8> {
+        check_name(name)?;
+        self.index(name)?;
+        let path = format!("/proc/sys/net/ipv4/conf/{name}/arp_ignore");
+        let text = self.namespace.run(|| fs::read_to_string(&path))?;
+        let number = text.and_then(|text| text.trim().parse().map_err(io::Error::other));
+        number.map_err(|error| Error::io(format!("read {path}"), error))
+    }
+
+    /// Sets for which addresses a device answers ARP requests: 1, its own; 8, none.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; /proc/sys cannot be written.
+    pub fn set_arp_ignore(&self, name: &str, level: u8) -> Result<()> {
+        check_name(name)?;
+        self.index(name)?;
+        let path = format!("/proc/sys/net/ipv4/conf/{name}/arp_ignore");
+        let result = self.write(&path, &level.to_string())?;
+        result.map_err(|error| Error::io(format!("write {path}"), error))
+    }
+
     /// Makes the namespace route IPv4 packets between its devices, or not: all devices, including later ones.
     ///
     /// # Errors
