@@ -22,7 +22,7 @@ use crate::common::process::Process;
 use crate::common::{
     BOUND, CommandOutput, assert_gone, can_run, make_executable, onbeat, program, run_in, wait_for,
 };
-use crate::protect::{LANS, end_daemon, network, process_of};
+use crate::protect::{LANS, Network, end_daemon, network, nodes, process_of};
 
 /// Runs `ip` in a namespace; returns whether it succeeds.
 fn ip(handle: &Handle, arguments: &str) -> bool {
@@ -179,6 +179,41 @@ fn stations_behind_an_interface_are_protected() {
         (after.mtu, after.promiscuity) == (before.mtu, before.promiscuity)
     });
     assert_eq!(h1.link("lana").unwrap().mtu, 1500);
+}
+
+/// The cable of eth3 leads to LAN A.
+#[test]
+fn a_redbox_that_is_connected_to_a_lan_makes_no_storm() {
+    if !can_run() {
+        return;
+    }
+    let Network { h1, san, hub, .. } = &network();
+    let _removal = Removal(h1, "prot16");
+    h1.create_veth(&VethEnd::new("eth3"), &VethEnd::new("p4").namespace(hub.namespace())).unwrap();
+    hub.set_master("p4", Some("br0")).unwrap();
+    hub.set_up("p4").unwrap();
+    h1.set_up("eth3").unwrap();
+    let made =
+        run_in(h1.namespace(), &["protect", "lana", "lanb", "--name", "prot16", "--for", "eth3"]);
+    assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
+    let blocked = || nodes("prot16").host.counters.blocked;
+    wait_for("its own supervision frame", || blocked() > 0);
+    let before = hub.statistics("p4").unwrap();
+    let socket = san.namespace().run(|| std::net::UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
+    socket.set_broadcast(true).unwrap();
+    for _ in 0..20 {
+        socket.send_to(&[0; 8], "192.0.2.255:4200").unwrap();
+    }
+    // Two further supervision frames: nothing has ended the condition, and a storm had seconds of time.
+    let sent = || nodes("prot16").supervision_sent;
+    let now = sent();
+    wait_for("the next supervision frames", || sent() >= now + 2);
+    let received = hub.statistics("p4").unwrap().rx_packets - before.rx_packets;
+    assert!(received < 20, "{received} frames came from eth3");
+    wait_for("event", || {
+        let events = run_in(h1.namespace(), &["show", "prot16", "--events"]);
+        events.out.contains("is connected to a LAN")
+    });
 }
 
 #[test]

@@ -87,7 +87,8 @@ pub fn check_path(path: &Path) -> std::result::Result<(), &'static str> {
 }
 
 impl PinDirectory {
-    /// Opens a pin directory; `None`: it does not exist.
+    /// Opens a pin directory; `None`: it does not exist, or leads through a directory of another user, below which no
+    /// node pins.
     ///
     /// # Errors
     /// The path does not lead to a directory below the root of a BPF file system that only this user and root
@@ -527,6 +528,10 @@ fn walk(path: &Path, create: bool) -> Result<Option<PinDirectory>> {
         // The parent of a mount's root is in another file system.
         let below = device(&directory)? == device(&next)?;
         if below && is_bpf(&next).map_err(failed("read"))? {
+            // No node pins below it, so that it keeps none from its removal. Its owner cannot replace one of root.
+            if !create && is_of_another_user(&next).map_err(failed("read"))? {
+                return Ok(None);
+            }
             check_directory(path, next.as_fd(), true)?;
         }
         let above = std::mem::replace(&mut directory, next);
@@ -539,6 +544,11 @@ fn walk(path: &Path, create: bool) -> Result<Option<PinDirectory>> {
         }
         None => Err(refused("is the root of a mount".to_string())),
     }
+}
+
+fn is_of_another_user(directory: &OwnedFd) -> std::result::Result<bool, Errno> {
+    let owner = fstat(directory)?.st_uid;
+    Ok(owner != 0 && owner != geteuid().as_raw())
 }
 
 /// Checks that directories may be created, and objects pinned, in an open directory on the way to `path`. The

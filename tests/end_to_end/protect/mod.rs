@@ -40,8 +40,8 @@ pub(crate) struct Network {
     pub(crate) h1: Handle,
     pub(crate) h2: Handle,
     pub(crate) san: Handle,
-    /// With the bridge of LAN A.
-    hub: Handle,
+    /// With the bridge of LAN A, br0.
+    pub(crate) hub: Handle,
 }
 
 pub(crate) fn network() -> Network {
@@ -125,7 +125,7 @@ impl Drop for ProtectedHosts {
     }
 }
 
-fn nodes(node: &str) -> NodesStatus {
+pub(crate) fn nodes(node: &str) -> NodesStatus {
     let CommandOutput { code, out, err } = run(&["show", node, "--nodes", "--json"]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     serde_json::from_str(&out).expect("tables")

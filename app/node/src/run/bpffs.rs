@@ -27,6 +27,6 @@ pub(super) fn require(pin: &Path) -> Result<()> {
         return Ok(());
     }
     tracing::info!("mounting a BPF file system at {BPF_MOUNT}");
-    mount(Some("bpf"), usual, Some("bpf"), MsFlags::empty(), None::<&str>)
+    mount(Some("bpf"), usual, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
         .map_err(|source| Error::Mount { path: usual.to_path_buf(), source })
 }

@@ -154,6 +154,10 @@ fn directories_writable_by_others_are_refused() {
         fs::set_permissions(directory, Permissions::from_mode(0o755)).expect("a mode");
         std::os::unix::fs::chown(directory, Some(65534), None).expect("another owner");
         assert!(matches!(refused(root, &directory.join("below")), Error::PinPath { .. }));
+        // No node pins below it: another user keeps none from its removal by such a directory.
+        for pin in [directory.to_path_buf(), directory.join("below")] {
+            assert!(PinDirectory::open(&pin).expect("no error").is_none());
+        }
 
         // A mount on a directory of another owner is a root, too.
         let inner = root.join("inner");
