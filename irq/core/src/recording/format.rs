@@ -95,6 +95,9 @@ pub enum NameRecord {
         cgroup: Option<Octets>,
         /// Its container.
         container: Option<Octets>,
+        /// Its user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<Octets>,
     },
     /// A device.
     Device {

@@ -153,8 +153,8 @@ impl Summary {
 
     fn named(&mut self, named: NameRecord) {
         match named {
-            NameRecord::Process { process, command, cgroup, container } => {
-                self.processes.insert(process, Description { command, cgroup, container });
+            NameRecord::Process { process, command, cgroup, container, user } => {
+                self.processes.insert(process, Description { command, cgroup, container, user });
             }
             NameRecord::Device { device, name } => drop(self.devices.insert(device, name)),
             NameRecord::Reason { reason, name } => drop(self.reasons.insert(reason, name)),

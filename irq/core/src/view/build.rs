@@ -11,7 +11,7 @@ use crate::charge::sample::{Estimate, Sample, StandardError};
 use crate::charge::{
     Accounts, Amount, Attribution, Cause, Class, Device, Process, Runner, Softirq,
 };
-use crate::names::{Names, Octets, ProcessInfo};
+use crate::names::{Names, Octets, ProcessInfo, cgroup};
 
 impl Table {
     /// The table of accounts of a time of this length, in the order of time caused.
@@ -119,15 +119,22 @@ impl ProcessRow {
 
     fn of(self, process: Process, known: ProcessInfo) -> Self {
         let ProcessInfo { description, ended } = known;
-        let (command, cgroup, container) = match description {
-            Some(about) => {
-                let text = |name: Octets| name.to_string();
-                (Some(text(about.command)), about.cgroup.map(text), about.container.map(text))
-            }
-            None => (None, None, None),
-        };
         let Process { pid, start_ticks } = process;
-        Self { pid, start_ticks, command, cgroup, container, ended, ..self }
+        let bare = Self { pid, start_ticks, ended, ..self };
+        let Some(about) = description else { return bare };
+        let text = |name: Octets| name.to_string();
+        let path = about.cgroup.as_ref().map_or(&b""[..], Octets::as_slice);
+        let unit = cgroup::unit(path).map(Octets::from).map(text);
+        let pod = cgroup::pod(path);
+        Self {
+            command: Some(text(about.command)),
+            cgroup: about.cgroup.map(text),
+            container: about.container.map(text),
+            user: about.user.map(text),
+            unit,
+            pod,
+            ..bare
+        }
     }
 
     /// Returns the row with only these parts.

@@ -65,6 +65,12 @@ pub struct ProcessRow {
     pub cgroup: Option<String>,
     /// Its container.
     pub container: Option<String>,
+    /// Its systemd unit.
+    pub unit: Option<String>,
+    /// The UID of its Kubernetes pod.
+    pub pod: Option<String>,
+    /// Its user.
+    pub user: Option<String>,
     /// Whether it has exited.
     pub ended: bool,
     /// Softirq time that it caused, in nanoseconds.

@@ -21,6 +21,7 @@ impl Names for FixedNames {
             command: command.into(),
             cgroup: Some("/system.slice".into()),
             container: None,
+            user: Some("www".into()),
         };
         match process {
             SERVER => ProcessInfo { description: Some(description("server")), ended: false },

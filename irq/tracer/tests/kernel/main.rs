@@ -1,9 +1,11 @@
 //! The ledger in the kernel, with packets between network namespaces.
 
+mod control_group;
 mod differential;
 mod flow;
 mod harness;
 mod many_processes;
+mod names;
 mod owners;
 mod reader;
 mod sample;

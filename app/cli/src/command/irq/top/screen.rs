@@ -56,7 +56,7 @@ impl Screen {
         mut count: Option<u64>,
     ) -> Result<()> {
         // The wait during a reading requires the names of that reading.
-        let mut names = Names::new();
+        let mut names = watch.meter.tracer().names()?;
         self.draw(&mut terminal, &mut names)?;
         loop {
             let reading =
