@@ -1,10 +1,11 @@
 //! Periodic reading of the ledger.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use onbeat_irq::names::Names;
-use onbeat_irq::{CostMeter, Error, Meter, Sampler, Tracer};
+use onbeat_irq::{CostMeter, Error, Meter, Sampler, Tracer, host};
 use onbeat_irq_core::names::Names as _;
 use onbeat_irq_core::{Interval, OwnCost};
 use onbeat_realtime::{clock, interrupt};
@@ -25,6 +26,8 @@ pub struct Watch {
     pub meter: Meter,
     /// Names, as of the last reading.
     pub names: Names,
+    /// The NUMA node of each CPU.
+    pub nodes: BTreeMap<u32, u32>,
     sampler: Option<Sampler>,
     own: CostMeter,
     watched: Option<Instant>,
@@ -52,7 +55,8 @@ impl Watch {
         let meter = Meter::new(tracer);
         let own = CostMeter::new()?;
         let sampler = sample.map(Sampler::new).transpose()?;
-        Ok(Self { meter, names, sampler, own, watched: None, due: Instant::now() })
+        let nodes = host::cpu_nodes();
+        Ok(Self { meter, names, nodes, sampler, own, watched: None, due: Instant::now() })
     }
 
     /// Waits for the end of an interval, and reads it. `wait` waits until an instant, and returns false to make

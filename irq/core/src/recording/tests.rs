@@ -19,7 +19,8 @@ struct FixedNames;
 impl Names for FixedNames {
     fn process(&mut self, process: Process) -> ProcessInfo {
         let command = format!("p{}", process.pid).as_str().into();
-        let description = Description { command, ..Description::default() };
+        let user = Some("www".into());
+        let description = Description { command, user, ..Description::default() };
         ProcessInfo { description: Some(description), ended: false }
     }
 
@@ -63,6 +64,7 @@ fn header() -> RecordingHeader {
         cpus: 2,
         user_hz: 100,
         tick_ns: Some(10 * MS),
+        nodes: vec![(0, 0), (1, 1)],
         times: vec![Times { process: VICTIM, user_ticks: 1000, system_ticks: 100 }],
         ..RecordingHeader::default()
     }
@@ -114,7 +116,9 @@ fn written_values_are_read_back() {
     assert_eq!((found.length_ns, found.intervals), (400 * MS, 4));
     assert_eq!(found.own, OwnCost { programs_ns: Some(15), process_ns: 28 });
     assert_eq!(found.own_length_ns, 300 * MS);
-    assert_eq!(found.process(VICTIM).description.unwrap().command, "p20".into());
+    let description = found.process(VICTIM).description.unwrap();
+    assert_eq!((description.command, description.user), ("p20".into(), Some("www".into())));
+    assert_eq!(found.header.nodes, [(0, 0), (1, 1)]);
     assert_eq!((found.device(ETH0), found.reason(3)), ("eth2".into(), "why 3".into()));
     assert!(found.trailer.is_some() && found.cpus.len() == 1);
 }

@@ -66,13 +66,23 @@ impl Table {
             hardirq_ns: accounts.hardirq_ns,
             imbalance_ns: accounts.imbalance_ns(),
             processes: processes.into_iter().map(name).collect(),
+            others: None,
+            groups: None,
+            unnamed_ns: 0,
             unowned: merged(unowned),
             attributed: AttributedShares::of(accounts),
             ran_on,
             sample: SampledPart::of(estimate),
         };
+        table.name_time();
         table.sort(super::Order::Caused);
         table
+    }
+
+    /// Sums the time of processes without a name.
+    pub(super) fn name_time(&mut self) {
+        let unnamed = self.processes.iter().filter(|row| row.command.is_none());
+        self.unnamed_ns = unnamed.map(|row| row.caused_ns).sum();
     }
 }
 
@@ -157,6 +167,16 @@ impl DeviceShare {
         standard_error: Option<StandardError>,
     ) -> Self {
         Self { device, direction: Direction::Rx, by, ns, packets, standard_error }
+    }
+}
+
+impl DeviceShare {
+    /// With the time and the packets of another one.
+    #[must_use]
+    pub fn plus(self, other: &Self) -> Self {
+        let standard_error = sum(self.standard_error, other.standard_error);
+        let (ns, packets) = (self.ns + other.ns, self.packets + other.packets);
+        Self { ns, packets, standard_error, ..self }
     }
 }
 

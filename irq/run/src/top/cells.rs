@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use onbeat_irq_core::charge::Attribution;
 use onbeat_irq_core::charge::sample::StandardError;
-use onbeat_irq_core::view::{DeviceShare, ProcessRow, Table, UnownedRow};
+use onbeat_irq_core::view::{
+    DeviceShare, GroupKey, GroupRow, Groups, ProcessRow, Table, UnownedRow,
+};
 use onbeat_report::format;
 use onbeat_report::table::Alignment;
 
@@ -70,6 +72,49 @@ pub fn process(row: &ProcessRow, length_ns: u64) -> Vec<[String; 8]> {
         }));
     }
     lines
+}
+
+/// The line of folded processes.
+#[must_use]
+pub fn others(row: &GroupRow, length_ns: u64) -> [String; 8] {
+    let [name, _, caused, suffered, packets, per] = group_line(folded(row), row, length_ns);
+    [String::new(), name, caused, suffered, packets, per, String::new(), String::new()]
+}
+
+/// Headings of groups.
+#[must_use]
+pub fn group_headings(by: GroupKey) -> [(&'static str, Alignment); 6] {
+    [
+        (by.heading(), Alignment::Left),
+        ("PROCESSES", Alignment::Right),
+        ("CAUSED", Alignment::Right),
+        ("SUFFERED", Alignment::Right),
+        ("PACKETS", Alignment::Right),
+        ("PER PACKET", Alignment::Right),
+    ]
+}
+
+/// Lines of groups, with that of the folded ones.
+pub fn groups(groups: &Groups, length_ns: u64) -> impl Iterator<Item = [String; 6]> + '_ {
+    let name = |row: &GroupRow| row.name.clone().unwrap_or_else(|| "(none)".into());
+    let rows = groups.rows.iter().map(move |row| group_line(name(row), row, length_ns));
+    rows.chain(groups.others.iter().map(move |row| group_line(folded(row), row, length_ns)))
+}
+
+fn folded(row: &GroupRow) -> String {
+    let processes = if row.processes == 1 { "process" } else { "processes" };
+    format!("others: {} {processes}", count(row.processes))
+}
+
+fn group_line(name: String, row: &GroupRow, length_ns: u64) -> [String; 6] {
+    [
+        name,
+        count(row.processes),
+        estimate(row.caused_ns, length_ns, row.standard_error),
+        share(row.suffered_ns, length_ns),
+        estimated_count(row.packets, row.standard_error),
+        per_packet(row.ns_per_packet),
+    ]
 }
 
 /// Device, direction, and the evidence if it is not a read.
@@ -138,6 +183,9 @@ pub fn summary(table: &Table, snapshot: &Snapshot) -> String {
     text += &format!("; caused by {}", parts.join(", "));
     if table.processes.iter().any(|row| row.estimate) {
         text += "; ~ is an estimate";
+    }
+    if table.unnamed_ns > 0 {
+        text += &format!("; by processes without a name {}", of(table.unnamed_ns));
     }
     if snapshot.unrecorded_ns > 0 {
         text += &format!("; no room in the table for {}", of(snapshot.unrecorded_ns));

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     fn screen() -> Screen {
-        let options = TableOptions { order: Order::Caused, device: None, per_cpu: false };
+        let options = TableOptions::default();
         Screen { options, snapshot: Snapshot::default(), held: false, scrolled: 0 }
     }
 
