@@ -157,7 +157,7 @@ fn interfaces() -> (Namespace, Handle) {
     handle.set_up("lo").unwrap();
     for pair in 0..PAIRS {
         let names = [format!("a{pair}"), format!("b{pair}")];
-        let [near, far] = names.each_ref().map(|name| VethEnd::new(name));
+        let [near, far] = names.each_ref().map(VethEnd::new);
         handle.create_veth(&near, &far).unwrap();
         for name in &names {
             handle.set_up(name).unwrap();

@@ -131,6 +131,12 @@ impl Summary {
         self.estimate().accounts
     }
 
+    /// The known description of a process.
+    #[must_use]
+    pub fn description(&self, process: Process) -> Option<&Description> {
+        self.processes.get(&process)
+    }
+
     /// Replaces a socket with its reader.
     #[must_use]
     pub fn resolve(&self, cause: Cause) -> Cause {

@@ -127,6 +127,12 @@ impl ProcessRow {
         self.ns_per_packet = per_packet(self.caused_ns, self.packets);
     }
 
+    /// A row without time.
+    #[must_use]
+    pub fn named(process: Process, known: ProcessInfo) -> Self {
+        Self::default().of(process, known)
+    }
+
     fn of(self, process: Process, known: ProcessInfo) -> Self {
         let ProcessInfo { description, ended } = known;
         let Process { pid, start_ticks } = process;

@@ -19,7 +19,12 @@ const MISSING_PERCENT: f64 = 1.0;
 /// The time from which a CPU is checked: below it, softirqs in progress at both ends dominate.
 const CHECKED_FROM_NS: u64 = 50_000_000;
 
-pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines, by: GroupKey) -> Outcome {
+pub(super) fn of(
+    run: Run,
+    mut summary: Summary,
+    lines: &Timelines<String>,
+    by: GroupKey,
+) -> Outcome {
     let estimate = summary.estimate();
     let total = &estimate.accounts;
     let length_ns = summary.length_ns;
@@ -35,7 +40,7 @@ pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines, by: GroupKey
     outcome.started.clone_from(&summary.header.started);
     outcome.duration_s = length_ns as f64 / 1e9;
     outcome.notes = notes(&summary, &table);
-    picture(&mut outcome, &mut summary, lines);
+    picture(&mut outcome, lines);
     outcome.figure("softirq time", share(total.measured_ns, length_ns));
     outcome.figure("hard interrupt time", share(total.hardirq_ns, length_ns));
     outcome.figure("caused by processes without a name", share(table.unnamed_ns, length_ns));
@@ -59,18 +64,24 @@ pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines, by: GroupKey
 }
 
 /// The time lines, as the first figures.
-fn picture(outcome: &mut Outcome, summary: &mut Summary, lines: &Timelines) {
-    for (name, processes, rest) in [
-        ("caused, over time", &lines.caused, Some(("no process", &lines.unowned))),
-        ("suffered, over time", &lines.suffered, None),
+fn picture(outcome: &mut Outcome, lines: &Timelines<String>) {
+    for (name, groups, rest) in [
+        (
+            "caused, over time",
+            &lines.caused,
+            &[("others", &lines.others_caused), ("no process", &lines.unowned)][..],
+        ),
+        ("suffered, over time", &lines.suffered, &[("others", &lines.others_suffered)]),
     ] {
         let mut figure = TimeSeries::continuous("% of a CPU");
         figure = figure.series("all softirqs", percent(&lines.all));
-        for (process, line) in processes {
-            figure = figure.series(label(summary, *process), percent(line));
+        for (group, line) in groups {
+            figure = figure.series(group.clone(), percent(line));
         }
-        if let Some((name, line)) = rest {
-            figure = figure.series(name, percent(line));
+        for (name, line) in rest {
+            if line.iter().any(|(_, share)| *share > 0.0) {
+                figure = figure.series(*name, percent(line));
+            }
         }
         outcome.figure(name, figure);
     }
@@ -463,10 +474,6 @@ fn per_packet(ns: Option<f64>) -> Cell {
 fn command(summary: &mut Summary, process: Process) -> String {
     let known = summary.process(process).description;
     known.map_or("(exited)".into(), |about| about.command.to_string())
-}
-
-fn label(summary: &mut Summary, process: Process) -> String {
-    format!("{} {}", process.pid, command(summary, process))
 }
 
 fn percent(line: &[(f64, f64)]) -> Vec<(f64, f64)> {
