@@ -5,7 +5,6 @@ mod differential;
 mod flow;
 mod harness;
 mod many_processes;
-mod names;
 mod owners;
 mod reader;
 mod sample;

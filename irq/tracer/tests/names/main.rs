@@ -1,4 +1,12 @@
-//! Names of processes that exited before anything read them.
+//! Names of processes that exited before they were read. A program of its own: a child of another test would have the
+//! sockets of that test until it executes a program.
+
+#[allow(dead_code, reason = "it is shared with other tests")]
+#[path = "../kernel/control_group.rs"]
+mod control_group;
+#[allow(dead_code, reason = "it is shared with other tests")]
+#[path = "../kernel/harness.rs"]
+mod harness;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,9 +19,8 @@ use onbeat_irq::{Meter, Tracer};
 use onbeat_irq_core::view::{ProcessRow, Table};
 use onbeat_testing::require_that;
 
-use crate::control_group::Group;
-use crate::harness::{SENDER, World, assert_balanced, possible};
-use crate::reader::without_forks;
+use control_group::Group;
+use harness::{SENDER, World, assert_balanced, possible};
 
 /// Starts a program of Debian that reads one datagram.
 fn head(socket: OwnedFd, group: &File) -> Child {
@@ -22,7 +29,6 @@ fn head(socket: OwnedFd, group: &File) -> Child {
     let mut group = group.try_clone().unwrap();
     // SAFETY: the child makes one system call, with a descriptor that it has.
     unsafe { command.pre_exec(move || group.write_all(b"0")) };
-    let _guard = without_forks();
     command.spawn().unwrap()
 }
 
@@ -77,7 +83,7 @@ fn short_lived_readers_keep_their_names() {
         "{named} of {} readers",
         readers.len()
     );
-    let user = readers.iter().find_map(|row| row.user.as_deref());
+    let user = readers.iter().find(is_named).and_then(|row| row.user.as_deref());
     assert_eq!(user, Some("root"));
 
     let sum = |rows: &mut dyn Iterator<Item = u64>| rows.sum::<u64>();
