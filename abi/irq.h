@@ -61,6 +61,23 @@ struct irq_socket_owner {
 	__u64 kind; /* IRQ_READER or IRQ_OWNER */
 };
 
+/* Maximum length of the name of a control group that is kept, with the final zero. */
+#define IRQ_CGROUP_NAME 128
+
+/* A process as of its first row, or of its exit. */
+struct irq_process {
+	char command[16];
+	__u64 cgroup; /* id of its control group of version 2 */
+	__u32 user;   /* effective user id */
+	__u32 exited;
+};
+
+/* A control group. */
+struct irq_cgroup {
+	__u64 parent; /* id; 0: it is the root */
+	char name[IRQ_CGROUP_NAME];
+};
+
 struct irq_amount {
 	__u64 ns;
 	__u64 packets;

@@ -94,6 +94,8 @@ fn top_shows_the_reader_during_its_reads() {
         &device,
         "--sort",
         "packets",
+        "--by",
+        "user",
     ]);
     let mut lines = BufReader::new(top.0.stdout.take().expect("a pipe")).lines();
     let mut line = || -> Value {
@@ -115,6 +117,12 @@ fn top_shows_the_reader_during_its_reads() {
     let row = ours(&table).expect("found");
     check_documented_keys("Interval of irq top", &table);
     check_documented_keys("Process", row);
+    let groups = &table["groups"];
+    let group = &groups["rows"][0];
+    check_documented_keys("Groups", groups);
+    check_documented_keys("Group", group);
+    assert_eq!((&groups["by"], &group["name"]), (&"user".into(), &row["user"]), "{groups}");
+    assert!(group["caused_ns"].as_u64() >= row["caused_ns"].as_u64(), "{groups}");
     table["unowned"]
         .as_array()
         .expect("rows")
@@ -237,6 +245,21 @@ fn the_run_of_a_command_is_recorded_and_reported() {
     assert!(html.contains("<svg") && html.contains(&device));
     let text = run(&["irq", "report", file.name()]);
     assert!(text.code == 0 && text.out.contains("20,000"), "{}", text.out);
+
+    // Folded stacks and rows by CPU have the same time.
+    let time = |row: &Value, column: usize| row[column].as_u64().expect("a time");
+    let caused: u64 = rows("caused, by evidence").iter().map(|row| time(row, 1)).sum();
+    let folded = run(&["irq", "report", file.name(), "--folded", "--by", "command"]);
+    assert_eq!((folded.code, folded.err.as_str()), (0, ""));
+    let stacks = folded.out.lines().map(|line| line.rsplit_once(' ').expect(line));
+    let stacks: Vec<(&str, u64)> =
+        stacks.map(|(stack, ns)| (stack, ns.parse().expect("a number"))).collect();
+    assert!(stacks.iter().all(|(stack, _)| stack.split(';').count() == 3), "{}", folded.out);
+    assert_eq!(stacks.iter().map(|(_, ns)| ns).sum::<u64>(), caused);
+    let ran = run(&["irq", "report", file.name(), "--json", "--by", "cpu"]);
+    let by_cpu: Value = serde_json::from_str(&ran.out).expect(&ran.err);
+    let by_cpu = by_cpu["figures"]["caused and suffered, by CPU"]["rows"].as_array().expect("rows");
+    assert_eq!(by_cpu.iter().map(|row| time(row, 2)).sum::<u64>(), caused);
 
     // Without its last line the recording is truncated.
     let whole = fs::read_to_string(file.path()).expect("text");

@@ -13,6 +13,7 @@ mod features;
 mod foreign;
 mod full_disk;
 mod html;
+mod ledger;
 mod memory;
 mod runs;
 mod takeover;
@@ -26,7 +27,7 @@ const SKIPPED: u8 = 77;
 
 type Soak = fn(&mut Runs);
 
-const SOAKS: [(&str, Soak); 11] = [
+const SOAKS: [(&str, Soak); 12] = [
     ("takeover", takeover::soak),
     ("features", features::soak),
     ("foreign", foreign::soak),
@@ -38,6 +39,7 @@ const SOAKS: [(&str, Soak); 11] = [
     ("chaos", chaos::soak),
     ("chaos-prp", chaos_prp::soak),
     ("memory", memory::soak),
+    ("ledger", ledger::soak),
 ];
 
 fn main() -> ExitCode {

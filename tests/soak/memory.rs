@@ -52,14 +52,14 @@ egress = [{{ port = "right", tag = "r-tag", vlan = 11 }}]
 
 /// Resources of a process.
 #[derive(Debug, Clone, Copy)]
-struct Usage {
-    resident_kib: u64,
+pub(crate) struct Usage {
+    pub(crate) resident_kib: u64,
     descriptors: u64,
     maps: u64,
     map_kib: u64,
 }
 
-fn held(pid: u32) -> Usage {
+pub(crate) fn held(pid: u32) -> Usage {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let number = |text: &str, key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -83,7 +83,7 @@ type Value = fn(&Usage) -> u64;
 
 /// The values that grew from the third quarter of the samples to the last one: before, allocators grow
 /// to the needs of the largest changes.
-fn grown(samples: &[Usage]) -> Vec<String> {
+pub(crate) fn grown(samples: &[Usage]) -> Vec<String> {
     let quarter = samples.len() / 4;
     let values: [(&str, Value, u64); 4] = [
         ("resident KiB", |held| held.resident_kib, SLACK_KIB),

@@ -105,6 +105,34 @@ struct sched_entity {
 	__u64 sum_exec_runtime;
 };
 
+struct kernfs_node {
+	const char *name;
+	__u64 id;
+};
+
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+/* dfl_cgrp: the group of the hierarchy of version 2. */
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct cred {
+	struct {
+		__u32 val;
+	} euid;
+};
+
 struct task_struct {
 	struct sched_entity se;
 	unsigned int flags;
@@ -116,6 +144,8 @@ struct task_struct {
 	unsigned int policy;
 	unsigned int rt_priority;
 	int static_prio;
+	const struct cred *real_cred;
+	struct css_set *cgroups;
 };
 
 struct seq_file;

@@ -23,6 +23,11 @@ pub fn render(outcome: &Outcome) -> String {
         "<header>\n<h1>{name} <span class=\"verdict {class}\">{word}</span></h1>\n\
          <p>{verdict} · <time datetime=\"{started}\">{started}</time> · {took}</p>\n</header>\n"
     );
+    let groups = view::groups(&outcome.figures);
+    // A result that starts with a picture shows it first.
+    let pictures = groups.iter().take_while(|group| is_picture(group)).take(1).count();
+    let (first, rest) = groups.split_at(pictures);
+    body += &figures(first, !outcome.causes.is_empty());
     if !outcome.checks.is_empty() {
         body += &section("Checks", &table(&view::check_table(&outcome.checks), "checks"));
     }
@@ -33,7 +38,7 @@ pub fn render(outcome: &Outcome) -> String {
         let causes: String = outcome.causes.iter().map(cause).collect();
         body += &section("Causes", &format!("<ul>\n{causes}</ul>\n"));
     }
-    body += &figures(&view::groups(&outcome.figures), !outcome.causes.is_empty());
+    body += &figures(rest, !outcome.causes.is_empty());
     body += &section("Conditions of the measurement", &conditions(outcome));
     if !outcome.notes.is_empty() {
         let notes: String =
@@ -54,6 +59,10 @@ pub fn render(outcome: &Outcome) -> String {
          <title>{name}: {word}</title>\n<style>\n{style}</style>\n</head>\n\
          <body>\n<main>\n{body}</main>\n</body>\n</html>\n"
     )
+}
+
+fn is_picture(group: &Group<'_>) -> bool {
+    matches!(group, Group::Single(_, Figure::Topology(_) | Figure::TimeSeries(_)))
 }
 
 /// Distributions of one subject under several conditions are shown side by side if there is room.

@@ -18,7 +18,12 @@ pub fn render(outcome: &Outcome, colors: bool) -> String {
         }
         out.push_str(text);
     };
-    for group in view::groups(&outcome.figures) {
+    let mut groups = view::groups(&outcome.figures);
+    // Time series that a page shows first are only counted here.
+    let is_series = |group: &&Group<'_>| matches!(group, Group::Single(_, Figure::TimeSeries(_)));
+    let leading = groups.iter().take_while(is_series).count();
+    groups.rotate_left(leading);
+    for group in groups {
         part(&render_group(&group, colors));
     }
 

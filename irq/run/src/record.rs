@@ -72,6 +72,7 @@ impl Recorder {
             tick_ns: ticks.is_some().then_some(TICK_NS),
             sample_one_in: self.sample.map(NonZeroU32::get),
             irq_time_accounting: host::irq_time_accounting(),
+            nodes: host::cpu_nodes().into_iter().collect(),
             times: processes().map(|(process, stat)| times(process, &stat)).collect(),
             ..RecordingHeader::default()
         };

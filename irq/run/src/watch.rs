@@ -1,10 +1,12 @@
 //! Periodic reading of the ledger.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use onbeat_irq::names::Names;
-use onbeat_irq::{CostMeter, Error, Meter, Sampler, Tracer};
+use onbeat_irq::{CostMeter, Error, Meter, Sampler, Tracer, host};
+use onbeat_irq_core::names::Names as _;
 use onbeat_irq_core::{Interval, OwnCost};
 use onbeat_realtime::{clock, interrupt};
 
@@ -14,6 +16,9 @@ const WATCHED: u32 = 10;
 const WATCHED_LEAST: Duration = Duration::from_millis(20);
 const WATCHED_EVERY: Duration = Duration::from_secs(1);
 
+/// The longest time between two readings of the kernel's tables.
+const COLLECTED_EVERY: Duration = Duration::from_secs(1);
+
 /// The ledger, read periodically.
 #[derive(Debug)]
 pub struct Watch {
@@ -21,6 +26,8 @@ pub struct Watch {
     pub meter: Meter,
     /// Names, as of the last reading.
     pub names: Names,
+    /// The NUMA node of each CPU.
+    pub nodes: BTreeMap<u32, u32>,
     sampler: Option<Sampler>,
     own: CostMeter,
     watched: Option<Instant>,
@@ -44,10 +51,12 @@ impl Watch {
     /// # Errors
     /// The kernel reports no CPU time of this process; those of [`Sampler::new`].
     pub fn new(tracer: Tracer, sample: Option<NonZeroU32>) -> Result<Self, Error> {
+        let names = tracer.names()?;
         let meter = Meter::new(tracer);
         let own = CostMeter::new()?;
         let sampler = sample.map(Sampler::new).transpose()?;
-        Ok(Self { meter, names: Names::new(), sampler, own, watched: None, due: Instant::now() })
+        let nodes = host::cpu_nodes();
+        Ok(Self { meter, names, nodes, sampler, own, watched: None, due: Instant::now() })
     }
 
     /// Waits for the end of an interval, and reads it. `wait` waits until an instant, and returns false to make
@@ -91,7 +100,27 @@ impl Watch {
     ) -> Result<bool, E> {
         match &mut self.sampler {
             Some(sampler) => sampler.wait(&mut self.meter, until, wait),
-            None => wait(until),
+            None => self.collect(until, wait),
+        }
+    }
+
+    /// Waits, and reads the kernel's tables meanwhile: they hold a limited number of short-lived processes.
+    fn collect<E: From<Error>>(
+        &mut self,
+        until: Instant,
+        wait: &mut impl FnMut(Instant) -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        loop {
+            let next = until.min(Instant::now() + COLLECTED_EVERY);
+            if !wait(next)? {
+                return Ok(false);
+            }
+            if next == until {
+                return Ok(true);
+            }
+            for process in self.meter.collect()? {
+                self.names.process(process);
+            }
         }
     }
 

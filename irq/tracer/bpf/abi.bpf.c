@@ -8,6 +8,8 @@
 EXPORT(irq_key);
 EXPORT(irq_owner);
 EXPORT(irq_socket_owner);
+EXPORT(irq_process);
+EXPORT(irq_cgroup);
 EXPORT(irq_amount);
 EXPORT(irq_totals);
 EXPORT(irq_event);

@@ -4,7 +4,7 @@
 #define ONBEAT_OWNER_H
 
 #include "pending.h"
-#include "task.h"
+#include "names.h"
 
 enum thread {
 	THREAD_OTHER,
@@ -65,12 +65,13 @@ static __always_inline void runner_of(struct cpu *cpu, const struct task_struct 
 }
 
 /* Records the process that has a socket open, if its owner is not known yet. */
-static __always_inline void record_owner(struct sock *sk, const struct task_struct *task)
+static __always_inline void record_owner(struct sock *sk, struct task_struct *task)
 {
 	struct owner_record now = {.kind = IRQ_OWNER};
 
 	now.owner = owner_of(task);
 	bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);
+	save_process(task);
 }
 
 /* By its cookie: packets that it received before are charged to its owner when they are read. */
@@ -83,7 +84,7 @@ static __always_inline void note(struct sock *sk, const struct owner_record *rec
 }
 
 /* Records the reader of a socket, if it has changed. */
-static __always_inline void record_reader(struct sock *sk, const struct task_struct *task)
+static __always_inline void record_reader(struct sock *sk, struct task_struct *task)
 {
 	struct owner_record *known = bpf_sk_storage_get(&owners, sk, NULL, 0);
 	__u64 start = task->group_leader->start_boottime;
@@ -93,6 +94,7 @@ static __always_inline void record_reader(struct sock *sk, const struct task_str
 	if (known && known->owner.pid == (__u32)task->tgid && known->start_boottime == start)
 		return;
 	now.owner = owner_of(task);
+	save_process(task);
 	another = known && known->kind == IRQ_OWNER;
 	if (!known) {
 		bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);

@@ -3,7 +3,7 @@
 #ifndef ONBEAT_POLL_H
 #define ONBEAT_POLL_H
 
-#include "state.h"
+#include "names.h"
 
 /*
  * Functions with loops are not static: the verifier checks each of these once, by itself, instead
@@ -20,6 +20,9 @@ __noinline int charge(struct cpu *cpu, const struct irq_key *key, __u64 ns, __u6
 	if (!amount) {
 		bpf_map_update_elem(&rows, key, &none, BPF_NOEXIST);
 		amount = bpf_map_lookup_elem(&rows, key);
+		/* The interrupted process is the current one. */
+		if (key->kind == IRQ_BY_PROCESS)
+			save_process(bpf_get_current_task_btf());
 	}
 	if (amount) {
 		amount->ns += ns;

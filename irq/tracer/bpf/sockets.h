@@ -43,6 +43,7 @@ int on_sock_create(struct bpf_sock *sk)
 		return 1;
 	now.owner = owner_of(task);
 	bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);
+	save_process(task);
 	note_opener(task);
 	return 1;
 }
@@ -96,6 +97,7 @@ int BPF_PROG(on_sched_process_exit, struct task_struct *task)
 
 	if (!cpu || task->pid != task->tgid)
 		return 0;
+	save_exit(task);
 	if (!bpf_map_delete_elem(&opened, &pid))
 		cpu->totals.exits++;
 	return 0;
@@ -105,7 +107,7 @@ int BPF_PROG(on_sched_process_exit, struct task_struct *task)
  * Of a socket that several processes have open, the recorded owner stays. If a complete walk did
  * not find it, a second one replaces it by a process that the first found.
  */
-static __always_inline void found_open(struct sock *sk, const struct task_struct *task)
+static __always_inline void found_open(struct sock *sk, struct task_struct *task)
 {
 	struct owner_record *record = bpf_sk_storage_get(&owners, sk, NULL, 0);
 	struct irq_owner owner = owner_of(task);
@@ -114,6 +116,7 @@ static __always_inline void found_open(struct sock *sk, const struct task_struct
 		struct owner_record now = {.kind = IRQ_OWNER, .owner = owner, .walk = walk};
 
 		bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);
+		save_process(task);
 		record = bpf_sk_storage_get(&owners, sk, NULL, 0);
 		if (!record)
 			return;
@@ -123,6 +126,7 @@ static __always_inline void found_open(struct sock *sk, const struct task_struct
 	} else if (!replace) {
 		record->other = owner;
 		record->other_walk = walk;
+		save_process(task);
 	} else if (record->walk != walk && record->other_walk == walk) {
 		*(volatile __u64 *)&record->owner = *(__u64 *)&record->other;
 		record->start_boottime = 0;

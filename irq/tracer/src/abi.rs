@@ -10,6 +10,8 @@ onbeat_bpf::bpf_plain!(
     irq_key,
     irq_owner,
     irq_socket_owner,
+    irq_process,
+    irq_cgroup,
     irq_amount,
     irq_totals,
     irq_event,

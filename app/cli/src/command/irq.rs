@@ -7,6 +7,9 @@ mod top;
 
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
+use onbeat_irq_core::view::GroupKey;
+
 use onbeat_terminal::exit::{Failure, Result};
 
 /// Account softirq time to the processes that cause it, and schedule it
@@ -45,6 +48,20 @@ impl Arguments {
             Irq::Report(report) => report.execute(),
             Irq::Guard(guard) => guard.execute(),
         }
+    }
+}
+
+/// The values of --by.
+fn group_keys() -> PossibleValuesParser {
+    PossibleValuesParser::new(GroupKey::ALL.map(|(name, _)| name))
+}
+
+/// Parses a percentage as a share of one.
+fn parse_share(text: &str) -> std::result::Result<f64, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    match percent {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("not a percentage; use a number from 0 to 100".into()),
     }
 }
 

@@ -98,6 +98,19 @@ impl Accounts {
         self.sum(is_its) as i64 - self.suffered_ns(process) as i64
     }
 
+    /// The processes that caused or suffered, in any order, some several times.
+    pub fn processes(&self) -> impl Iterator<Item = Process> {
+        let caused = self.caused.keys().filter_map(|cause| match cause {
+            Cause::Process { process, .. } => Some(*process),
+            _ => None,
+        });
+        let suffered = self.suffered.keys().filter_map(|runner| match runner {
+            Runner::Process(process) => Some(*process),
+            _ => None,
+        });
+        caused.chain(suffered)
+    }
+
     /// Time that ran on a process's time, in nanoseconds.
     #[must_use]
     pub fn suffered_ns(&self, process: Process) -> u64 {

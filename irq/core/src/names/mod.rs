@@ -1,5 +1,6 @@
 //! Names of the processes, devices and drop reasons that the ledger identifies by number.
 
+pub mod cgroup;
 mod octets;
 
 pub use octets::Octets;
@@ -26,6 +27,8 @@ pub struct Description {
     pub cgroup: Option<Octets>,
     /// Its container, by the id or name that the container manager uses.
     pub container: Option<Octets>,
+    /// Its effective user: the name, or the number of a user without a name on the host.
+    pub user: Option<Octets>,
 }
 
 /// A process's description and state.

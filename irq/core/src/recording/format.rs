@@ -66,6 +66,9 @@ pub struct RecordingHeader {
     /// Whether the kernel excludes softirq time from processes' time (CONFIG_IRQ_TIME_ACCOUNTING); none if
     /// unknown.
     pub irq_time_accounting: Option<bool>,
+    /// CPUs, each with its NUMA node; empty if unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<(u32, u32)>,
     /// The processes at the start, and their times.
     pub times: Vec<Times>,
 }
@@ -95,6 +98,9 @@ pub enum NameRecord {
         cgroup: Option<Octets>,
         /// Its container.
         container: Option<Octets>,
+        /// Its user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        user: Option<Octets>,
     },
     /// A device.
     Device {

@@ -131,6 +131,12 @@ impl Summary {
         self.estimate().accounts
     }
 
+    /// The known description of a process.
+    #[must_use]
+    pub fn description(&self, process: Process) -> Option<&Description> {
+        self.processes.get(&process)
+    }
+
     /// Replaces a socket with its reader.
     #[must_use]
     pub fn resolve(&self, cause: Cause) -> Cause {
@@ -153,8 +159,8 @@ impl Summary {
 
     fn named(&mut self, named: NameRecord) {
         match named {
-            NameRecord::Process { process, command, cgroup, container } => {
-                self.processes.insert(process, Description { command, cgroup, container });
+            NameRecord::Process { process, command, cgroup, container, user } => {
+                self.processes.insert(process, Description { command, cgroup, container, user });
             }
             NameRecord::Device { device, name } => drop(self.devices.insert(device, name)),
             NameRecord::Reason { reason, name } => drop(self.reasons.insert(reason, name)),

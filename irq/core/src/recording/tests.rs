@@ -19,7 +19,8 @@ struct FixedNames;
 impl Names for FixedNames {
     fn process(&mut self, process: Process) -> ProcessInfo {
         let command = format!("p{}", process.pid).as_str().into();
-        let description = Description { command, ..Description::default() };
+        let user = Some("www".into());
+        let description = Description { command, user, ..Description::default() };
         ProcessInfo { description: Some(description), ended: false }
     }
 
@@ -63,6 +64,7 @@ fn header() -> RecordingHeader {
         cpus: 2,
         user_hz: 100,
         tick_ns: Some(10 * MS),
+        nodes: vec![(0, 0), (1, 1)],
         times: vec![Times { process: VICTIM, user_ticks: 1000, system_ticks: 100 }],
         ..RecordingHeader::default()
     }
@@ -114,7 +116,9 @@ fn written_values_are_read_back() {
     assert_eq!((found.length_ns, found.intervals), (400 * MS, 4));
     assert_eq!(found.own, OwnCost { programs_ns: Some(15), process_ns: 28 });
     assert_eq!(found.own_length_ns, 300 * MS);
-    assert_eq!(found.process(VICTIM).description.unwrap().command, "p20".into());
+    let description = found.process(VICTIM).description.unwrap();
+    assert_eq!((description.command, description.user), ("p20".into(), Some("www".into())));
+    assert_eq!(found.header.nodes, [(0, 0), (1, 1)]);
     assert_eq!((found.device(ETH0), found.reason(3)), ("eth2".into(), "why 3".into()));
     assert!(found.trailer.is_some() && found.cpus.len() == 1);
 }
@@ -190,7 +194,7 @@ fn a_kernel_that_excludes_softirqs_from_process_times() {
 fn timelines_of_a_recording() {
     let octets = recording();
     let found = summary(&octets, false).unwrap();
-    let lines = Timelines::of(open(&octets).unwrap(), &found, 5).unwrap();
+    let lines = Timelines::of(open(&octets).unwrap(), &found, 5, |process| process).unwrap();
     let sum_ms = |line: &Timeline| {
         let width_s = line[1].0 - line[0].0;
         (line.iter().map(|(_, share)| share * width_s * 1e3).sum::<f64>()).round()
@@ -201,8 +205,10 @@ fn timelines_of_a_recording() {
     let [(who, suffered)] = lines.suffered.as_slice() else { panic!("{lines:?}") };
     assert_eq!((*who, sum_ms(suffered)), (VICTIM, 360.0));
     assert!((0.899..0.901).contains(&suffered[0].1), "{suffered:?}");
-    let none = Timelines::of(open(&octets).unwrap(), &found, 0).unwrap();
+    let none = Timelines::of(open(&octets).unwrap(), &found, 0, |_| ()).unwrap();
     assert!(none.caused.is_empty() && none.suffered.is_empty());
+    let others = (sum_ms(&none.others_caused), sum_ms(&none.others_suffered));
+    assert_eq!((others, sum_ms(&lines.others_caused)), ((240.0, 360.0), 0.0));
 }
 
 #[test]
@@ -221,7 +227,7 @@ fn a_truncated_recording_is_an_error() {
             let found = summary(cut, true).unwrap();
             assert_eq!(found.total().imbalance_ns(), 0);
             assert!(found.trailer.is_none());
-            Timelines::of(open(cut).unwrap(), &found, 5).unwrap();
+            Timelines::of(open(cut).unwrap(), &found, 5, |process| process).unwrap();
         }
     }
 }
@@ -316,7 +322,7 @@ fn a_sampled_recording_has_errors() {
     assert_eq!(estimate.accounts.caused[&server], Amount { ns: 360 * MS, packets: 360 });
     let error = estimate.error(&server).expect("of six windows");
     assert!(error.ns > 0.0 && error.ns < 100.0 * MS as f64, "{error:?}");
-    let lines = Timelines::of(open(&octets).unwrap(), &found, 5).unwrap();
+    let lines = Timelines::of(open(&octets).unwrap(), &found, 5, |process| process).unwrap();
     // 120 ms of each 100 ms.
     assert!(lines.caused[0].1.iter().all(|(_, share)| (share - 1.2).abs() < 1e-6), "{lines:?}");
 }

@@ -1,6 +1,8 @@
 //! Softirq time by process over the time of a recording.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::io::BufRead;
 
 use super::{Error, IntervalLine, Line, Reader, Result, Summary};
@@ -9,62 +11,77 @@ use crate::charge::{Amount, Attribution, Cause, Process, Runner};
 /// Maximum number of columns of a time line: about the pixels of a plot.
 const COLUMNS: u64 = 500;
 
-/// The time lines of the processes that caused or suffered most.
+/// The time lines of the processes, or groups of processes, that caused or suffered most.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Timelines {
+pub struct Timelines<G> {
     /// Softirq time of all CPUs.
     pub all: Timeline,
-    /// The part that these processes caused, largest first.
-    pub caused: Vec<(Process, Timeline)>,
+    /// The part that these groups caused, largest first.
+    pub caused: Vec<(G, Timeline)>,
+    /// The part that the other groups caused.
+    pub others_caused: Timeline,
     /// The part without a certain process.
     pub unowned: Timeline,
-    /// The part that these processes suffered, largest first.
-    pub suffered: Vec<(Process, Timeline)>,
+    /// The part that these groups suffered, largest first.
+    pub suffered: Vec<(G, Timeline)>,
+    /// The part that the other groups suffered.
+    pub others_suffered: Timeline,
 }
 
 /// Time since the start in seconds, and share of one CPU's time (above 1 with several CPUs).
 pub type Timeline = Vec<(f64, f64)>;
 
-impl Timelines {
-    /// Reads a recording a second time, for the time lines of at most `processes` processes.
+impl<G: Clone + Eq + Hash + Ord> Timelines<G> {
+    /// Reads a recording a second time, for the time lines of at most `most` groups of processes.
     ///
     /// # Errors
     /// Read errors.
-    pub fn of<R: BufRead>(reader: Reader<R>, summary: &Summary, processes: usize) -> Result<Self> {
+    pub fn of<R: BufRead>(
+        reader: Reader<R>,
+        summary: &Summary,
+        most: usize,
+        group: impl Fn(Process) -> G,
+    ) -> Result<Self> {
         let total = summary.total();
-        let mut caused: HashMap<Process, u64> = HashMap::new();
+        let mut caused: HashMap<G, u64> = HashMap::new();
         for (cause, amount) in &total.caused {
             if let Some(process) = certain(*cause) {
-                *caused.entry(process).or_default() += amount.ns;
+                *caused.entry(group(process)).or_default() += amount.ns;
             }
         }
-        let suffered = total.suffered.iter().filter_map(|(runner, ns)| match runner {
-            Runner::Process(process) => Some((*process, *ns)),
-            _ => None,
-        });
+        let mut suffered: HashMap<G, u64> = HashMap::new();
+        for (runner, ns) in &total.suffered {
+            if let Runner::Process(process) = runner {
+                *suffered.entry(group(*process)).or_default() += ns;
+            }
+        }
         let columns = Columns::new(summary.length_ns);
         let mut lines = Lines {
             all: columns.empty(),
             unowned: columns.empty(),
-            caused: most(caused, processes).into_iter().map(|p| (p, columns.empty())).collect(),
-            suffered: most(suffered, processes).into_iter().map(|p| (p, columns.empty())).collect(),
+            caused: largest(caused, most).map(|group| (group, columns.empty())).collect(),
+            suffered: largest(suffered, most).map(|group| (group, columns.empty())).collect(),
+            others_caused: columns.empty(),
+            others_suffered: columns.empty(),
         };
         for line in reader {
             match line {
-                Ok(Line::Interval(interval)) => lines.add(&interval, summary, &columns),
+                Ok(Line::Interval(interval)) => lines.add(&interval, summary, &columns, &group),
                 Ok(_) => {}
                 Err(Error::CutOff { .. }) if summary.trailer.is_none() => break,
                 Err(error) => return Err(error),
             }
         }
-        let shares = |list: Vec<(Process, Vec<f64>)>| {
-            list.into_iter().map(|(process, ns)| (process, columns.shares(&ns))).collect()
+        let shares = |list: Vec<(G, Vec<f64>)>| {
+            list.into_iter().map(|(group, ns)| (group, columns.shares(&ns))).collect()
         };
         Ok(Self {
             all: columns.shares(&lines.all),
             unowned: columns.shares(&lines.unowned),
             caused: shares(lines.caused),
             suffered: shares(lines.suffered),
+            others_caused: columns.shares(&lines.others_caused),
+            others_suffered: columns.shares(&lines.others_suffered),
         })
     }
 }
@@ -77,48 +94,55 @@ fn certain(cause: Cause) -> Option<Process> {
     }
 }
 
-/// The processes with the most time, largest first.
-fn most(of: impl IntoIterator<Item = (Process, u64)>, count: usize) -> Vec<Process> {
-    let mut list: Vec<(Process, u64)> = of.into_iter().collect();
-    list.sort_by_key(|(process, ns)| (std::cmp::Reverse(*ns), *process));
-    list.into_iter().take(count).map(|(process, _)| process).collect()
+/// The groups with the most time, largest first.
+fn largest<G: Ord>(of: HashMap<G, u64>, count: usize) -> impl Iterator<Item = G> {
+    let mut list: Vec<(Reverse<u64>, G)> =
+        of.into_iter().map(|(group, ns)| (Reverse(ns), group)).collect();
+    list.sort();
+    list.into_iter().take(count).map(|(_, group)| group)
 }
 
-struct Lines {
+struct Lines<G> {
     all: Vec<f64>,
     unowned: Vec<f64>,
-    caused: Vec<(Process, Vec<f64>)>,
-    suffered: Vec<(Process, Vec<f64>)>,
+    caused: Vec<(G, Vec<f64>)>,
+    suffered: Vec<(G, Vec<f64>)>,
+    others_caused: Vec<f64>,
+    others_suffered: Vec<f64>,
 }
 
-impl Lines {
-    fn add(&mut self, interval: &IntervalLine, summary: &Summary, columns: &Columns) {
+impl<G: Eq> Lines<G> {
+    fn add(
+        &mut self,
+        interval: &IntervalLine,
+        summary: &Summary,
+        columns: &Columns,
+        group: &impl Fn(Process) -> G,
+    ) {
         let put = |line: &mut Vec<f64>, ns: u64| columns.put(line, interval, ns);
         for cpu in &interval.cpus {
             put(&mut self.all, cpu.measured_ns);
             for (cause, Amount { ns, .. }) in cpu.estimate().accounts.caused {
-                match certain(summary.resolve(cause)) {
+                let line = match certain(summary.resolve(cause)) {
                     Some(process) => {
-                        if let Some((_, line)) = find(&mut self.caused, process) {
-                            put(line, ns);
-                        }
+                        find(&mut self.caused, &group(process)).unwrap_or(&mut self.others_caused)
                     }
-                    None => put(&mut self.unowned, ns),
-                }
+                    None => &mut self.unowned,
+                };
+                put(line, ns);
             }
             for &(runner, ns) in &cpu.suffered {
                 if let Runner::Process(process) = runner {
-                    if let Some((_, line)) = find(&mut self.suffered, process) {
-                        put(line, ns);
-                    }
+                    let line = find(&mut self.suffered, &group(process));
+                    put(line.unwrap_or(&mut self.others_suffered), ns);
                 }
             }
         }
     }
 }
 
-fn find(lines: &mut [(Process, Vec<f64>)], who: Process) -> Option<&mut (Process, Vec<f64>)> {
-    lines.iter_mut().find(|(process, _)| *process == who)
+fn find<'a, G: Eq>(lines: &'a mut [(G, Vec<f64>)], group: &G) -> Option<&'a mut Vec<f64>> {
+    lines.iter_mut().find(|(known, _)| known == group).map(|(_, line)| line)
 }
 
 /// Equal parts of the recording's time.

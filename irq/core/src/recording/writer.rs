@@ -123,8 +123,8 @@ impl<W: Write> Writer<W> {
         once(&mut processes);
         let describe = |process| names.process(process).description;
         for (process, description) in news(&mut self.processes, &processes, describe) {
-            if let Some(Description { command, cgroup, container }) = description {
-                let named = NameRecord::Process { process, command, cgroup, container };
+            if let Some(Description { command, cgroup, container, user }) = description {
+                let named = NameRecord::Process { process, command, cgroup, container, user };
                 self.line(&Line::Named(named))?;
             }
         }

@@ -11,7 +11,7 @@ use crate::charge::sample::{Estimate, Sample, StandardError};
 use crate::charge::{
     Accounts, Amount, Attribution, Cause, Class, Device, Process, Runner, Softirq,
 };
-use crate::names::{Names, Octets, ProcessInfo};
+use crate::names::{Names, Octets, ProcessInfo, cgroup};
 
 impl Table {
     /// The table of accounts of a time of this length, in the order of time caused.
@@ -66,13 +66,23 @@ impl Table {
             hardirq_ns: accounts.hardirq_ns,
             imbalance_ns: accounts.imbalance_ns(),
             processes: processes.into_iter().map(name).collect(),
+            others: None,
+            groups: None,
+            unnamed_ns: 0,
             unowned: merged(unowned),
             attributed: AttributedShares::of(accounts),
             ran_on,
             sample: SampledPart::of(estimate),
         };
+        table.name_time();
         table.sort(super::Order::Caused);
         table
+    }
+
+    /// Sums the time of processes without a name.
+    pub(super) fn name_time(&mut self) {
+        let unnamed = self.processes.iter().filter(|row| row.command.is_none());
+        self.unnamed_ns = unnamed.map(|row| row.caused_ns).sum();
     }
 }
 
@@ -117,17 +127,30 @@ impl ProcessRow {
         self.ns_per_packet = per_packet(self.caused_ns, self.packets);
     }
 
+    /// A row without time.
+    #[must_use]
+    pub fn named(process: Process, known: ProcessInfo) -> Self {
+        Self::default().of(process, known)
+    }
+
     fn of(self, process: Process, known: ProcessInfo) -> Self {
         let ProcessInfo { description, ended } = known;
-        let (command, cgroup, container) = match description {
-            Some(about) => {
-                let text = |name: Octets| name.to_string();
-                (Some(text(about.command)), about.cgroup.map(text), about.container.map(text))
-            }
-            None => (None, None, None),
-        };
         let Process { pid, start_ticks } = process;
-        Self { pid, start_ticks, command, cgroup, container, ended, ..self }
+        let bare = Self { pid, start_ticks, ended, ..self };
+        let Some(about) = description else { return bare };
+        let text = |name: Octets| name.to_string();
+        let path = about.cgroup.as_ref().map_or(&b""[..], Octets::as_slice);
+        let unit = cgroup::unit(path).map(Octets::from).map(text);
+        let pod = cgroup::pod(path);
+        Self {
+            command: Some(text(about.command)),
+            cgroup: about.cgroup.map(text),
+            container: about.container.map(text),
+            user: about.user.map(text),
+            unit,
+            pod,
+            ..bare
+        }
     }
 
     /// Returns the row with only these parts.
@@ -150,6 +173,16 @@ impl DeviceShare {
         standard_error: Option<StandardError>,
     ) -> Self {
         Self { device, direction: Direction::Rx, by, ns, packets, standard_error }
+    }
+}
+
+impl DeviceShare {
+    /// With the time and the packets of another one.
+    #[must_use]
+    pub fn plus(self, other: &Self) -> Self {
+        let standard_error = sum(self.standard_error, other.standard_error);
+        let (ns, packets) = (self.ns + other.ns, self.packets + other.packets);
+        Self { ns, packets, standard_error, ..self }
     }
 }
 

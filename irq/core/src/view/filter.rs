@@ -16,6 +16,7 @@ impl Table {
             })
             .filter(|row| !row.parts.is_empty())
             .collect();
+        self.name_time();
         self.unowned.retain(|row| [&row.device, &row.to].into_iter().flatten().any(is));
     }
 

@@ -3,6 +3,8 @@
 mod build;
 mod error;
 mod filter;
+mod folded;
+mod group;
 mod order;
 #[cfg(test)]
 mod tests;
@@ -12,6 +14,7 @@ use serde::Serialize;
 use crate::charge::Attribution;
 use crate::charge::sample::StandardError;
 
+pub use group::{Fold, GroupKey, GroupRow, Groups};
 pub use order::Order;
 
 /// Accounts of a period, with names, of one CPU or of several.
@@ -27,6 +30,14 @@ pub struct Table {
     pub imbalance_ns: u64,
     /// Processes that caused or suffered softirq time.
     pub processes: Vec<ProcessRow>,
+    /// The processes of folded rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub others: Option<GroupRow>,
+    /// The same time by another key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Groups>,
+    /// The part of the caused time that belongs to processes without a name, in nanoseconds.
+    pub unnamed_ns: u64,
     /// Time that no process caused.
     pub unowned: Vec<UnownedRow>,
     /// Caused time by the evidence for its cause.
@@ -65,6 +76,12 @@ pub struct ProcessRow {
     pub cgroup: Option<String>,
     /// Its container.
     pub container: Option<String>,
+    /// Its systemd unit.
+    pub unit: Option<String>,
+    /// The UID of its Kubernetes pod.
+    pub pod: Option<String>,
+    /// Its user.
+    pub user: Option<String>,
     /// Whether it has exited.
     pub ended: bool,
     /// Softirq time that it caused, in nanoseconds.

@@ -2,7 +2,7 @@
 
 use std::cmp::{Ordering, Reverse};
 
-use super::Table;
+use super::{Groups, Table};
 
 /// The order of rows: largest first; names and numbers ascending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,6 +80,30 @@ impl Table {
             _ => rows.sort_by_key(|row| Reverse(row.ns)),
         }
     }
+}
+
+impl Groups {
+    /// Sorts groups; process id and name by the name of the group, with numbers in their order.
+    pub fn sort(&mut self, order: Order) {
+        let rows = &mut self.rows;
+        rows.sort_by_cached_key(|row| (row.name.is_none(), natural(row.name.as_deref())));
+        match order {
+            Order::Caused => rows.sort_by_key(|row| Reverse((row.caused_ns, row.suffered_ns))),
+            Order::Suffered => rows.sort_by_key(|row| Reverse((row.suffered_ns, row.caused_ns))),
+            Order::Packets => rows.sort_by_key(|row| Reverse(row.packets)),
+            Order::PerPacket => {
+                rows.sort_by(|a, b| most_first(a.ns_per_packet, b.ns_per_packet));
+            }
+            Order::Pid | Order::Command => {}
+        }
+    }
+}
+
+/// A leading number, and the whole name.
+fn natural(name: Option<&str>) -> (u64, String) {
+    let name = name.unwrap_or_default();
+    let digits = name.bytes().take_while(u8::is_ascii_digit).count();
+    (name[..digits].parse().unwrap_or(u64::MAX), name.to_owned())
 }
 
 /// Rows without packets are last.

@@ -21,6 +21,7 @@ impl Names for FixedNames {
             command: command.into(),
             cgroup: Some("/system.slice".into()),
             container: None,
+            user: Some("www".into()),
         };
         match process {
             SERVER => ProcessInfo { description: Some(description("server")), ended: false },
@@ -214,4 +215,22 @@ fn estimates_have_errors_and_coverage() {
 
     let exact = Table::of(&window(10, 30), 1000, &mut FixedNames);
     assert_eq!((exact.sample, exact.processes[0].standard_error), (None, None));
+}
+
+#[test]
+fn folded_stacks_contain_all_caused_time() {
+    let mut table = table();
+    table.processes[1].command = Some("a;b 7".into());
+    let text = table.folded(GroupKey::Process);
+    let sum: u64 =
+        text.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, table.measured_ns);
+    for line in text.lines() {
+        let (stack, _) = line.rsplit_once(' ').unwrap();
+        assert_eq!(stack.split(';').count(), 3, "{line}");
+    }
+    assert!(text.contains("/system.slice;a\\x3bb 7;reader 800\n"), "{text}");
+    assert!(text.contains("no process;dropped: reason 4;eth2 50\n"), "{text}");
+    assert!(table.folded(GroupKey::Device).contains("eth1@2;"), "{text}");
+    assert!(table.folded(GroupKey::User).contains("www;"), "{text}");
 }

@@ -3,11 +3,12 @@
 use onbeat_irq_core::charge::{Accounts, Process};
 use onbeat_irq_core::names::Names;
 use onbeat_irq_core::recording::{Correction, Summary, Timelines};
-use onbeat_irq_core::view::Table;
+use onbeat_irq_core::view::{DeviceShare, Fold, GroupKey, Groups, Table};
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Run, TimeSeries};
 
 use super::rows::Rows;
 use crate::top::cells::{by_evidence, windows};
+use crate::top::group_of_cpu;
 
 /// Maximum number of rows of a table; the rest have negligible time.
 const ROWS: usize = 100;
@@ -18,11 +19,19 @@ const MISSING_PERCENT: f64 = 1.0;
 /// The time from which a CPU is checked: below it, softirqs in progress at both ends dominate.
 const CHECKED_FROM_NS: u64 = 50_000_000;
 
-pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines) -> Outcome {
+pub(super) fn of(
+    run: Run,
+    mut summary: Summary,
+    lines: &Timelines<String>,
+    by: GroupKey,
+) -> Outcome {
     let estimate = summary.estimate();
     let total = &estimate.accounts;
     let length_ns = summary.length_ns;
-    let table = Table::of_estimate(&estimate, length_ns, &mut summary);
+    let mut table = Table::of_estimate(&estimate, length_ns, &mut summary);
+    table.groups = groups(&table, &mut summary, by);
+    let devices = devices(&table);
+    table.fold(Fold { most_rows: ROWS, ..Fold::default() });
     let conditions = summary.trailer.as_ref().map(|end| end.conditions.clone()).unwrap_or_default();
     let mut outcome = run.finish();
     outcome.checks = checks(&summary);
@@ -31,35 +40,71 @@ pub(super) fn of(run: Run, mut summary: Summary, lines: &Timelines) -> Outcome {
     outcome.started.clone_from(&summary.header.started);
     outcome.duration_s = length_ns as f64 / 1e9;
     outcome.notes = notes(&summary, &table);
+    picture(&mut outcome, lines);
     outcome.figure("softirq time", share(total.measured_ns, length_ns));
     outcome.figure("hard interrupt time", share(total.hardirq_ns, length_ns));
+    outcome.figure("caused by processes without a name", share(table.unnamed_ns, length_ns));
     match summary.own.programs_ns {
         Some(ns) => outcome.figure("onbeat's own programs", share(ns, summary.own_length_ns)),
         None => outcome.notes.push("the time of onbeat's own programs was not measured".into()),
     }
     outcome.figure("onbeat's own process", share(summary.own.process_ns, length_ns));
+    if let Some(groups) = &table.groups {
+        let name = format!("caused and suffered, by {}", by.title());
+        outcome.figure(name, grouped(&table, groups));
+    }
     outcome.figure("caused and suffered, by process", processes(&table));
-    outcome.figure("caused, by process, device and direction", devices(&table));
+    outcome.figure("caused, by process, device and direction", devices);
     outcome.figure("caused by no process", unowned(&table));
     outcome.figure("caused, by evidence", evidence(&table));
     outcome.figure("softirq time by context", ran_on(&table));
     outcome.figure("user and system time, by the kernel and corrected", times(&mut summary));
     outcome.figure("CPUs", cpus(&summary));
-    for (name, processes, rest) in [
-        ("caused, over time", &lines.caused, Some(("no process", &lines.unowned))),
-        ("suffered, over time", &lines.suffered, None),
+    outcome
+}
+
+/// The time lines, as the first figures.
+fn picture(outcome: &mut Outcome, lines: &Timelines<String>) {
+    for (name, groups, rest) in [
+        (
+            "caused, over time",
+            &lines.caused,
+            &[("others", &lines.others_caused), ("no process", &lines.unowned)][..],
+        ),
+        ("suffered, over time", &lines.suffered, &[("others", &lines.others_suffered)]),
     ] {
         let mut figure = TimeSeries::continuous("% of a CPU");
         figure = figure.series("all softirqs", percent(&lines.all));
-        for (process, line) in processes {
-            figure = figure.series(label(&mut summary, *process), percent(line));
+        for (group, line) in groups {
+            figure = figure.series(group.clone(), percent(line));
         }
-        if let Some((name, line)) = rest {
-            figure = figure.series(name, percent(line));
+        for (name, line) in rest {
+            if line.iter().any(|(_, share)| *share > 0.0) {
+                figure = figure.series(*name, percent(line));
+            }
         }
         outcome.figure(name, figure);
     }
-    outcome
+}
+
+fn groups(table: &Table, summary: &mut Summary, by: GroupKey) -> Option<Groups> {
+    match by {
+        GroupKey::Process => None,
+        GroupKey::Cpu | GroupKey::Node => {
+            let length_ns = summary.length_ns;
+            let cpus: Vec<_> = summary.estimates().collect();
+            let nodes = summary.header.nodes.iter().copied().collect();
+            let tables: Vec<(Option<String>, Table)> = cpus
+                .iter()
+                .map(|(cpu, estimate)| {
+                    let table = Table::of_estimate(estimate, length_ns, summary);
+                    (group_of_cpu(by, *cpu, &nodes), table)
+                })
+                .collect();
+            Some(Groups::of_cpus(by, tables.iter().map(|(name, table)| (name.clone(), table))))
+        }
+        _ => Some(Groups::of(by, table)),
+    }
 }
 
 fn checks(summary: &Summary) -> Vec<Check> {
@@ -150,9 +195,11 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
                 .into(),
         );
     }
-    let rows = table.processes.len();
-    if rows > ROWS {
-        notes.push(format!("{rows} processes; tables list the first {ROWS}"));
+    if let Some(others) = &table.others {
+        notes.push(format!(
+            "tables list the first {ROWS} rows; the other {} processes are in the row \"{OTHERS}\"",
+            others.processes
+        ));
     }
     notes
 }
@@ -180,7 +227,7 @@ fn processes(table: &Table) -> Counters {
             ("estimate", ""),
         ],
     );
-    for row in table.processes.iter().take(ROWS) {
+    for row in &table.processes {
         rows.row(
             [
                 Cell::from(row.pid.to_string()),
@@ -192,6 +239,55 @@ fn processes(table: &Table) -> Counters {
                 row.packets.into(),
                 per_packet(row.ns_per_packet),
                 if row.estimate { "yes" } else { "" }.into(),
+            ],
+            row.standard_error,
+        );
+    }
+    if let Some(others) = &table.others {
+        let empty = || Cell::from("");
+        rows.row(
+            [
+                empty(),
+                OTHERS.into(),
+                empty(),
+                empty(),
+                others.caused_ns.into(),
+                others.suffered_ns.into(),
+                others.packets.into(),
+                per_packet(others.ns_per_packet),
+                empty(),
+            ],
+            others.standard_error,
+        );
+    }
+    rows.counters
+}
+
+/// The name of folded rows.
+const OTHERS: &str = "others";
+
+fn grouped(table: &Table, groups: &Groups) -> Counters {
+    let mut rows = Rows::new(
+        table,
+        [
+            (groups.by.title(), ""),
+            ("processes", ""),
+            ("caused", "ns"),
+            ("suffered", "ns"),
+            ("packets", ""),
+            ("per packet", "ns"),
+        ],
+    );
+    let named = groups.rows.iter().map(|row| (row.name.as_deref().unwrap_or("none"), row));
+    for (name, row) in named.chain(groups.others.iter().map(|row| (OTHERS, row))) {
+        rows.row(
+            [
+                Cell::from(name),
+                row.processes.into(),
+                row.caused_ns.into(),
+                row.suffered_ns.into(),
+                row.packets.into(),
+                per_packet(row.ns_per_packet),
             ],
             row.standard_error,
         );
@@ -219,7 +315,13 @@ fn devices(table: &Table) -> Counters {
     );
     let parts =
         table.processes.iter().flat_map(|row| row.parts.iter().map(move |part| (row, part)));
-    for (row, part) in parts.take(ROWS) {
+    let mut others: Option<DeviceShare> = None;
+    for (index, (row, part)) in parts.enumerate() {
+        if index >= ROWS {
+            let part = DeviceShare { device: String::new(), ..part.clone() };
+            others = Some(others.map_or(part.clone(), |sum| sum.plus(&part)));
+            continue;
+        }
         let per = (part.packets != 0).then(|| part.ns as f64 / part.packets as f64);
         rows.row(
             [
@@ -233,6 +335,23 @@ fn devices(table: &Table) -> Counters {
                 part.by.name().into(),
             ],
             part.standard_error,
+        );
+    }
+    if let Some(others) = others {
+        let per = (others.packets != 0).then(|| others.ns as f64 / others.packets as f64);
+        let empty = || Cell::from("");
+        rows.row(
+            [
+                empty(),
+                OTHERS.into(),
+                empty(),
+                empty(),
+                others.ns.into(),
+                others.packets.into(),
+                per_packet(per),
+                empty(),
+            ],
+            others.standard_error,
         );
     }
     rows.counters
@@ -251,7 +370,7 @@ fn unowned(table: &Table) -> Counters {
             ("per packet", "ns"),
         ],
     );
-    for row in table.unowned.iter().take(ROWS) {
+    for row in &table.unowned {
         rows.row(
             [
                 Cell::from(row.class),
@@ -355,10 +474,6 @@ fn per_packet(ns: Option<f64>) -> Cell {
 fn command(summary: &mut Summary, process: Process) -> String {
     let known = summary.process(process).description;
     known.map_or("(exited)".into(), |about| about.command.to_string())
-}
-
-fn label(summary: &mut Summary, process: Process) -> String {
-    format!("{} {}", process.pid, command(summary, process))
 }
 
 fn percent(line: &[(f64, f64)]) -> Vec<(f64, f64)> {

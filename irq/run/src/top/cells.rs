@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use onbeat_irq_core::charge::Attribution;
 use onbeat_irq_core::charge::sample::StandardError;
-use onbeat_irq_core::view::{DeviceShare, ProcessRow, Table, UnownedRow};
+use onbeat_irq_core::view::{
+    DeviceShare, GroupKey, GroupRow, Groups, ProcessRow, Table, UnownedRow,
+};
 use onbeat_report::format;
 use onbeat_report::table::Alignment;
 
@@ -72,6 +74,45 @@ pub fn process(row: &ProcessRow, length_ns: u64) -> Vec<[String; 8]> {
     lines
 }
 
+/// The line of folded processes.
+#[must_use]
+pub fn others(row: &GroupRow, length_ns: u64) -> [String; 8] {
+    let name = format!("{} others", count(row.processes));
+    let [name, _, caused, suffered, packets, per] = group_line(name, row, length_ns);
+    [String::new(), name, caused, suffered, packets, per, String::new(), String::new()]
+}
+
+/// Headings of groups.
+#[must_use]
+pub fn group_headings(by: GroupKey) -> [(&'static str, Alignment); 6] {
+    [
+        (by.heading(), Alignment::Left),
+        ("PROCESSES", Alignment::Right),
+        ("CAUSED", Alignment::Right),
+        ("SUFFERED", Alignment::Right),
+        ("PACKETS", Alignment::Right),
+        ("PER PACKET", Alignment::Right),
+    ]
+}
+
+/// Lines of groups, with that of the folded ones.
+pub fn groups(groups: &Groups, length_ns: u64) -> impl Iterator<Item = [String; 6]> + '_ {
+    let name = |row: &GroupRow| row.name.clone().unwrap_or_else(|| "(none)".into());
+    let rows = groups.rows.iter().map(move |row| group_line(name(row), row, length_ns));
+    rows.chain(groups.others.iter().map(move |row| group_line("others".into(), row, length_ns)))
+}
+
+fn group_line(name: String, row: &GroupRow, length_ns: u64) -> [String; 6] {
+    [
+        name,
+        count(row.processes),
+        estimate(row.caused_ns, length_ns, row.standard_error),
+        share(row.suffered_ns, length_ns),
+        estimated_count(row.packets, row.standard_error),
+        per_packet(row.ns_per_packet),
+    ]
+}
+
 /// Device, direction, and the evidence if it is not a read.
 fn of_device(part: &DeviceShare) -> String {
     let text = format!("{} {}", part.device, part.direction.name());
@@ -111,6 +152,59 @@ pub fn own(snapshot: &Snapshot) -> [String; 5] {
     ["onbeat's own programs (in the above)".into(), time, rest(), rest(), rest()]
 }
 
+/// Lines above the table on a screen: shares of one CPU, summed over all CPUs. Each fits in 80 columns up to 10 CPUs.
+#[must_use]
+pub fn header(table: &Table) -> [String; 3] {
+    let join = |name: &str, parts: &[(&str, u64)]| {
+        let part = |(name, ns): &(&str, u64)| {
+            format!("{name} {}", share(*ns, table.length_ns).trim_end_matches(" %"))
+        };
+        let parts: Vec<String> = parts.iter().map(part).collect();
+        format!("{name}  {} %", parts.join("  "))
+    };
+    let ran = &table.ran_on;
+    let ran_on = [
+        ("processes", ran.processes_ns),
+        ("idle", ran.idle_ns),
+        ("ksoftirqd", ran.ksoftirqd_ns),
+        ("NAPI", ran.napi_threads_ns),
+        ("hard irqs", table.hardirq_ns),
+    ];
+    let caused = &table.attributed;
+    let caused = [
+        ("reader", caused.reader_ns),
+        ("owner", caused.owner_ns),
+        ("listener", caused.listener_ns),
+        ("kernel", caused.kernel_ns),
+        ("unknown", caused.unknown_ns),
+        ("other", caused.other_softirqs_ns),
+    ];
+    [
+        format!("softirqs {} of one CPU", share(table.measured_ns, table.length_ns)),
+        join("on", &ran_on),
+        join("by", &caused),
+    ]
+}
+
+/// Conditions of the table that a reader must know.
+#[must_use]
+pub fn remarks(table: &Table, snapshot: &Snapshot) -> Vec<String> {
+    let of = |ns| share(ns, table.length_ns);
+    let mut remarks = Vec::new();
+    if let Some(sample) = table.sample {
+        let all_ns = sample.looked_at_ns + sample.skipped_ns;
+        remarks
+            .push(format!("sampled {}, \u{b1} standard error", share(sample.looked_at_ns, all_ns)));
+    }
+    if table.unnamed_ns > 0 {
+        remarks.push(format!("without a name {}", of(table.unnamed_ns)));
+    }
+    if snapshot.unrecorded_ns > 0 {
+        remarks.push(format!("no room in the table for {}", of(snapshot.unrecorded_ns)));
+    }
+    remarks
+}
+
 /// The line above the table: shares of one CPU, summed over all CPUs.
 #[must_use]
 pub fn summary(table: &Table, snapshot: &Snapshot) -> String {
@@ -138,6 +232,9 @@ pub fn summary(table: &Table, snapshot: &Snapshot) -> String {
     text += &format!("; caused by {}", parts.join(", "));
     if table.processes.iter().any(|row| row.estimate) {
         text += "; ~ is an estimate";
+    }
+    if table.unnamed_ns > 0 {
+        text += &format!("; by processes without a name {}", of(table.unnamed_ns));
     }
     if snapshot.unrecorded_ns > 0 {
         text += &format!("; no room in the table for {}", of(snapshot.unrecorded_ns));
@@ -182,7 +279,33 @@ fn group(row: &ProcessRow) -> String {
     }
 }
 
-fn share(ns: u64, length_ns: u64) -> String {
+/// A group of a process in few columns: its unit, or the last part of its path.
+#[must_use]
+pub fn short_group(row: &ProcessRow) -> String {
+    match (&row.container, &row.unit, &row.cgroup) {
+        (Some(id), ..) => id.chars().take(ID_DIGITS).collect(),
+        (None, Some(unit), _) => {
+            let suffixes = [".service", ".scope"];
+            let short = suffixes.iter().find_map(|suffix| unit.strip_suffix(suffix));
+            short.unwrap_or(unit).to_owned()
+        }
+        (None, None, Some(path)) => match path.rsplit('/').next() {
+            Some(last) if !last.is_empty() => last.to_owned(),
+            _ => path.clone(),
+        },
+        (None, None, None) => String::new(),
+    }
+}
+
+/// The name of a process with its number.
+#[must_use]
+pub fn numbered(row: &ProcessRow) -> String {
+    format!("{} {}", row.pid, command(row))
+}
+
+/// A share of one CPU.
+#[must_use]
+pub fn share(ns: u64, length_ns: u64) -> String {
     format::percent(ns as f64 / length_ns.max(1) as f64)
 }
 

@@ -3,12 +3,13 @@
 pub mod cells;
 pub mod text;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use onbeat_irq::names::Names;
 use onbeat_irq_core::OwnCost;
 use onbeat_irq_core::charge::sample::Estimate;
-use onbeat_irq_core::view::{Order, Table};
+use onbeat_irq_core::view::{Fold, GroupKey, Groups, Order, Table};
 use onbeat_realtime::interrupt;
 use serde::Serialize;
 
@@ -26,6 +27,10 @@ pub struct TableOptions {
     pub device: Option<String>,
     /// A table for each CPU.
     pub per_cpu: bool,
+    /// The key of rows.
+    pub by: GroupKey,
+    /// The rows that are kept.
+    pub fold: Fold,
 }
 
 /// The accounts of an interval, completed if sampled.
@@ -41,6 +46,8 @@ pub struct Snapshot {
     pub own: OwnCost,
     /// Softirq time without room in the kernel's table, in nanoseconds.
     pub unrecorded_ns: u64,
+    /// The NUMA node of each CPU.
+    pub nodes: BTreeMap<u32, u32>,
 }
 
 /// The JSON object of an interval.
@@ -64,6 +71,14 @@ pub struct CpuTable {
     /// The table.
     #[serde(flatten)]
     pub table: Table,
+}
+
+/// The row of a CPU.
+pub(crate) fn group_of_cpu(by: GroupKey, cpu: u32, nodes: &BTreeMap<u32, u32>) -> Option<String> {
+    match by {
+        GroupKey::Node => nodes.get(&cpu).map(u32::to_string),
+        _ => Some(cpu.to_string()),
+    }
 }
 
 /// Passes snapshots to `show`, at most `count` if given, until `show` returns false or a signal stops it.
@@ -103,6 +118,7 @@ impl Snapshot {
             cpus: reading.interval.estimates(),
             own: reading.own,
             unrecorded_ns: reading.interval.unrecorded_ns,
+            nodes: watch.nodes.clone(),
         }
     }
 
@@ -115,20 +131,46 @@ impl Snapshot {
         table
     }
 
+    fn grouped(&self, mut table: Table, groups: Option<Groups>, options: &TableOptions) -> Table {
+        table.groups = groups;
+        if let Some(groups) = &mut table.groups {
+            groups.sort(options.order);
+        }
+        table.fold(options.fold);
+        table
+    }
+
     /// The table of all CPUs together.
     #[must_use]
     pub fn all(&self, options: &TableOptions, names: &mut Names) -> Table {
         let mut total = Estimate::default();
         self.cpus.iter().for_each(|cpu| total.add(cpu));
-        self.table(&total, options, names)
+        let table = self.table(&total, options, names);
+        let groups = match options.by {
+            GroupKey::Process => None,
+            by @ (GroupKey::Cpu | GroupKey::Node) => {
+                let cpus = self.cpus.iter().map(|cpu| self.table(cpu, options, names));
+                let cpus: Vec<Table> = cpus.collect();
+                let named = (0..).map(|cpu| group_of_cpu(by, cpu, &self.nodes));
+                Some(Groups::of_cpus(by, named.zip(&cpus)))
+            }
+            by => Some(Groups::of(by, &table)),
+        };
+        self.grouped(table, groups, options)
     }
 
     /// The tables of single CPUs, if the options require them.
     #[must_use]
     pub fn each(&self, options: &TableOptions, names: &mut Names) -> Vec<CpuTable> {
+        let by = options.by;
+        let is_grouped = !matches!(by, GroupKey::Process | GroupKey::Cpu | GroupKey::Node);
+        let mut cpu_table = |estimate| {
+            let table = self.table(estimate, options, names);
+            let groups = is_grouped.then(|| Groups::of(by, &table));
+            self.grouped(table, groups, options)
+        };
         let cpus = self.cpus.iter().enumerate().filter(|_| options.per_cpu);
-        cpus.map(|(cpu, estimate)| CpuTable { cpu, table: self.table(estimate, options, names) })
-            .collect()
+        cpus.map(|(cpu, estimate)| CpuTable { cpu, table: cpu_table(estimate) }).collect()
     }
 
     /// A JSON object on one line.

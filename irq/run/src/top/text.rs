@@ -26,10 +26,20 @@ pub fn render(snapshot: &Snapshot, options: &TableOptions, names: &mut Names) ->
 }
 
 fn tables(table: &Table, own: Option<&Snapshot>) -> String {
-    let mut processes = TextTable::new(cells::PROCESSES);
-    for row in &table.processes {
-        cells::process(row, table.length_ns).into_iter().for_each(|line| processes.row(line));
-    }
+    let rows = match &table.groups {
+        Some(groups) => {
+            let mut rows = TextTable::new(cells::group_headings(groups.by));
+            cells::groups(groups, table.length_ns).for_each(|line| rows.row(line));
+            rows
+        }
+        None => {
+            let mut rows = TextTable::new(cells::PROCESSES);
+            let lines = table.processes.iter().flat_map(|row| cells::process(row, table.length_ns));
+            let others = table.others.iter().map(|row| cells::others(row, table.length_ns));
+            lines.chain(others).for_each(|line| rows.row(line));
+            rows
+        }
+    };
     let mut unowned = TextTable::new(cells::UNOWNED);
     for row in &table.unowned {
         unowned.row(cells::unowned(row, table.length_ns));
@@ -37,5 +47,5 @@ fn tables(table: &Table, own: Option<&Snapshot>) -> String {
     if let Some(snapshot) = own {
         unowned.row(cells::own(snapshot));
     }
-    format!("{processes}\n{unowned}\n")
+    format!("{rows}\n{unowned}\n")
 }

@@ -1,12 +1,13 @@
 //! Descriptions of processes.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use onbeat_irq_core::charge::Process;
-use onbeat_irq_core::names::{Description, Octets};
+use onbeat_irq_core::names::{Description, Octets, cgroup};
 
-use super::Stat;
+use super::{Stat, users};
 
 /// The name and groups of a running process; `None` if it has exited, even if another process has its number.
 ///
@@ -16,11 +17,17 @@ use super::Stat;
 pub fn describe(process: Process) -> Option<Description> {
     let directory = Path::new("/proc").join(process.pid.to_string());
     let cgroups = fs::read(directory.join("cgroup")).unwrap_or_default();
-    // Checked afterwards: the group was this process's if it still exists.
+    // The owner of the directory is the effective user, except of a process that cannot be dumped: then it is root.
+    let user = fs::metadata(&directory).ok().map(|directory| users::name(directory.uid()));
+    // Checked afterwards: these were this process's if it still exists.
     let Stat { command, .. } = Stat::of(process)?;
-    let cgroup = cgroup(&cgroups);
-    let container = cgroup.and_then(container).map(Octets::from);
-    Some(Description { command, cgroup: cgroup.map(Octets::from), container })
+    Some(Description { user, ..of(command, cgroup(&cgroups)) })
+}
+
+/// Without a user.
+pub(super) fn of(command: Octets, cgroup: Option<&[u8]>) -> Description {
+    let container = cgroup.and_then(cgroup::container).map(Octets::from);
+    Description { command, cgroup: cgroup.map(Octets::from), container, user: None }
 }
 
 /// The group in /proc/PID/cgroup: that of the unified hierarchy, or else of systemd's or the first.
@@ -36,20 +43,6 @@ fn cgroup(text: &[u8]) -> Option<&[u8]> {
 fn group(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut fields = line.splitn(3, |octet| *octet == b':').skip(1);
     Some((fields.next()?, fields.next()?))
-}
-
-/// The container of a control group. Docker, Podman, containerd and CRI-O name it by 64 hexadecimal digits, LXC
-/// by its name.
-fn container(cgroup: &[u8]) -> Option<&[u8]> {
-    const ID: usize = 64;
-    const PAYLOAD: &[u8] = b"lxc.payload.";
-    let is_id = |word: &&[u8]| word.len() == ID && word.iter().all(u8::is_ascii_hexdigit);
-    let mut words = cgroup.rsplit(|octet| b"/-.:".contains(octet));
-    words.find(is_id).or_else(|| {
-        let parts = || cgroup.split(|octet| *octet == b'/');
-        let named = parts().find_map(|part| part.strip_prefix(PAYLOAD));
-        named.or_else(|| parts().skip_while(|part| *part != b"lxc").nth(1))
-    })
 }
 
 #[cfg(test)]
@@ -78,30 +71,6 @@ mod tests {
             ("broken\n", None),
         ] {
             assert_eq!(cgroup(text.as_bytes()), group.map(str::as_bytes), "{text}");
-        }
-    }
-
-    #[test]
-    fn containers_by_the_groups_of_their_managers() {
-        let id = "3f".repeat(32);
-        for path in [
-            format!("/docker/{id}"),
-            format!("/system.slice/docker-{id}.scope"),
-            format!("/machine.slice/libpod-{id}.scope/container"),
-            format!("/kubepods.slice/kubepods-pod1_2.slice/cri-containerd-{id}.scope"),
-            format!("/kubepods/besteffort/pod9/{id}"),
-            format!("/system.slice/containerd.service/kubepods-pod1.slice:cri-containerd:{id}"),
-            format!("/docker/{}/docker/{id}", "0a".repeat(32)),
-        ] {
-            assert_eq!(container(path.as_bytes()), Some(id.as_bytes()), "{path}");
-        }
-        for (path, name) in [
-            ("/lxc/web/init.scope", Some("web")),
-            ("/lxc.payload.web/system.slice", Some("web")),
-            ("/user.slice/user-0.slice/session-1.scope", None),
-            ("/", None),
-        ] {
-            assert_eq!(container(path.as_bytes()), name.map(str::as_bytes), "{path}");
         }
     }
 }

@@ -3,11 +3,14 @@
 mod descriptions;
 mod devices;
 mod processes;
+mod saved;
 mod stat;
+mod users;
 
 pub use descriptions::describe;
 pub use devices::{Devices, device_exists};
 pub use processes::Processes;
+pub(crate) use saved::SavedNames;
 pub use stat::{Stat, process, processes};
 
 use onbeat_bpf::Reasons;
@@ -26,11 +29,16 @@ impl Names {
     /// Only the kernel's drop reasons are read yet.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            processes: Processes::default(),
-            devices: Devices::default(),
-            reasons: Reasons::of_kernel(),
-        }
+        Self::with(Processes::default())
+    }
+
+    /// Also the names of processes that have exited, as the kernel saved them.
+    pub(crate) fn with_saved(saved: SavedNames) -> Self {
+        Self::with(Processes::with_saved(saved))
+    }
+
+    fn with(processes: Processes) -> Self {
+        Self { processes, devices: Devices::default(), reasons: Reasons::of_kernel() }
     }
 
     /// Evicts exited processes and removed devices that were not queried since the last call; all others are

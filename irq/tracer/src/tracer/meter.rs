@@ -1,6 +1,6 @@
 //! Periodic reading of the ledger: the changes since the last reading.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::table::Row;
@@ -9,7 +9,7 @@ use crate::abi::irq_totals;
 use crate::error::Result;
 use onbeat_irq_core::Interval;
 use onbeat_irq_core::charge::sample::Sample;
-use onbeat_irq_core::charge::{Accounts, Amount, Cause, Class};
+use onbeat_irq_core::charge::{Accounts, Amount, Cause, Class, Process};
 
 /// Reads a [`Tracer`] periodically.
 ///
@@ -99,6 +99,18 @@ impl Meter {
     /// Stops the tracer: the next reading has all counts until now.
     pub fn stop(&mut self) {
         self.tracer.stop();
+    }
+
+    /// Moves the changes since the last call into the next reading, with the owners of their sockets. Between readings
+    /// that are far apart this frees the kernel's tables. Returns the processes of the next reading.
+    ///
+    /// # Errors
+    /// The kernel denies access.
+    pub fn collect(&mut self) -> Result<BTreeSet<Process>> {
+        self.gather()?;
+        let Self { pending, tracer, .. } = self;
+        pending.resolve(|cookie| tracer.owner(cookie));
+        Ok(pending.cpus.iter().flat_map(Accounts::processes).collect())
     }
 
     /// Returns the changes since the last reading. CPUs continue meanwhile, so that a softirq in progress shows

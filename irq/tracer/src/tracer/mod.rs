@@ -14,7 +14,7 @@ mod walker;
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 
-use libbpf_rs::{Map, MapCore, MapFlags};
+use libbpf_rs::{Map, MapCore, MapFlags, MapHandle};
 use nix::libc;
 use onbeat_bpf::{Object, PlainData, UnloadedObject};
 
@@ -22,6 +22,7 @@ use self::links::Links;
 use self::walker::{EACH_FILE, Walker};
 use crate::abi::{irq_amount, irq_owner, irq_socket_owner, irq_totals};
 use crate::error::{Error, Result};
+use crate::names::{Names, SavedNames};
 use onbeat_bpf::Runs;
 use onbeat_irq_core::charge::{Accounts, Amount, Owner, Process};
 
@@ -369,6 +370,19 @@ impl Tracer {
             irq_socket_owner::from_octets(&octets)?;
         let by = decode::attribution(kind as u32);
         Some(Owner { process: Process { pid, start_ticks }, by })
+    }
+
+    /// Names on this host, also of processes that have exited: the kernel keeps the names and groups of the last
+    /// 32,768 processes with a row. They stay readable without the tracer.
+    ///
+    /// # Errors
+    /// The kernel denies access.
+    pub fn names(&self) -> Result<Names> {
+        let table = |name: &str| {
+            MapHandle::try_from(&self.map(name))
+                .map_err(|source| Error::kernel(format!("open table {name}"), source))
+        };
+        Ok(Names::with_saved(SavedNames::new(table("processes")?, table("groups")?)))
     }
 
     /// Resumes after [`Tracer::stop`], with the same accounts.

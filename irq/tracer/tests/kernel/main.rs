@@ -1,5 +1,6 @@
 //! The ledger in the kernel, with packets between network namespaces.
 
+mod control_group;
 mod differential;
 mod flow;
 mod harness;

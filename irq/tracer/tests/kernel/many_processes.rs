@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::UdpSocket;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -12,6 +11,7 @@ use onbeat_irq_core::charge::Cause;
 use onbeat_irq_core::view::Table;
 use onbeat_testing::require_that;
 
+use crate::control_group::Group;
 use crate::harness::{BOUND, World, assert_balanced, caused, possible, this_process, total};
 use crate::reader::Reader;
 
@@ -104,26 +104,6 @@ fn rows_of_exited_processes_are_removed() {
     assert_balanced(&sum);
 }
 
-/// A control group that is removed with the test.
-struct Group(PathBuf);
-
-impl Group {
-    fn new(name: &str) -> Option<Self> {
-        let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-        let of_version_2 = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2"))?;
-        let mount = of_version_2.split(' ').nth(1)?;
-        let path = PathBuf::from(mount).join(format!("onbeat-{name}-{}", std::process::id()));
-        fs::create_dir(&path).ok()?;
-        Some(Self(path))
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
 /// It forks, gets another priority, and is moved to another control group: it stays the same row, with its
 /// present names.
 #[test]
@@ -161,8 +141,7 @@ fn a_process_that_changes_stays_one_row() {
     let table = Table::of(&accounts, 1, &mut names);
     let row = table.processes.iter().find(|row| row.pid == process.pid).unwrap();
     assert_eq!((row.packets, row.ended), (41, false));
-    let name = group.0.file_name().unwrap().to_str().unwrap();
-    assert_eq!(row.cgroup.as_deref(), Some(format!("/{name}").as_str()));
+    assert_eq!(row.cgroup, Some(group.path()));
     assert_eq!(caused(&accounts, bystander.process, world.device()).packets, 0);
 
     // After its exit it keeps its last name.

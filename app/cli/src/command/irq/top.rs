@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use onbeat_irq::names::device_exists;
-use onbeat_irq_core::view::Order;
+use onbeat_irq_core::view::{Fold, GroupKey, Order};
 use onbeat_irq_run::top::{self, TableOptions, text};
 use onbeat_irq_run::watch::{Watch, start};
 
-use super::check_interval;
+use super::{check_interval, group_keys, parse_share};
 use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output::{self, Reader};
@@ -22,13 +22,14 @@ use onbeat_terminal::values::parse_sample_ratio;
 ///
 /// CAUSED is time in softirqs and NAPI threads for packets of a process. SUFFERED is softirq and NAPI time
 /// that interrupted the process. Both are shares of one CPU. Time that belongs to no process (forwarded packets,
-/// drops, timers) is listed below. Keys on a terminal: q quit, s sort order, d device, c per-CPU view,
-/// space pause, arrows scroll.
+/// drops, timers) is listed below. Keys on a terminal: h help, / search, s sort order, b key of groups,
+/// t tree, d device, e lines of devices, c per-CPU view, space pause, arrows scroll, q quit.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat irq top
   onbeat irq top --sort suffered --device eth0
+  onbeat irq top --by unit
   onbeat irq top --interval 500ms --count 1 --json | jq '.processes[0]'
 
 Exit status: 0 success, 2 error (root and Linux 6.3 with BTF are required).")]
@@ -43,6 +44,13 @@ pub(super) struct Top {
     #[arg(long, value_name = "ORDER", default_value = "caused")]
     #[arg(value_parser = PossibleValuesParser::new(Order::ALL.map(|(name, _)| name)))]
     sort: String,
+    /// Show one row for each process, command, control group, systemd unit, container, Kubernetes pod, user, device, CPU
+    /// or NUMA node
+    #[arg(long, value_name = "KEY", default_value = "process", value_parser = group_keys())]
+    by: String,
+    /// Fold rows that caused and suffered less than PERCENT of the softirq time into one row, "others"
+    #[arg(long, value_name = "PERCENT", default_value = "0.1", value_parser = parse_share)]
+    fold: f64,
     /// Show only packets received or sent by this device: eth0, or eth0@4026532281 to give the network
     /// namespace by its inode
     #[arg(long, value_name = "NAME")]
@@ -71,6 +79,8 @@ impl Top {
             order: Order::from_name(&self.sort).unwrap_or_default(),
             device: self.device.clone(),
             per_cpu: self.per_cpu,
+            by: GroupKey::from_name(&self.by).unwrap_or_default(),
+            fold: Fold { least_share: self.fold, ..Fold::default() },
         };
         let watch = Watch::new(start(self.sample)?, self.sample)?;
         if !self.json && io::stdout().is_terminal() && io::stdin().is_terminal() {
@@ -109,6 +119,8 @@ mod tests {
         assert_eq!((found.interval, found.count), (Duration::from_millis(250), Some(3)));
         assert_eq!((found.sort.as_str(), found.device.as_deref()), ("per-packet", Some("eth0")));
         assert!(found.per_cpu && !found.json && found.sample.is_none());
+        let found = top("--by pod --fold 2.5").unwrap();
+        assert_eq!((found.by.as_str(), found.fold), ("pod", 0.025));
         assert_eq!(top("--sample 10").unwrap().sample, NonZeroU32::new(10));
         let usual = top("").unwrap();
         assert_eq!((usual.interval, usual.sort.as_str()), (Duration::from_secs(1), "caused"));
@@ -116,9 +128,19 @@ mod tests {
 
     #[test]
     fn invalid_values_are_refused() {
-        for line in
-            ["--interval 5", "--count 0", "--sort size", "--device", "--sample 1", "--sample 0.1"]
-        {
+        for line in [
+            "--interval 5",
+            "--count 0",
+            "--sort size",
+            "--device",
+            "--sample 1",
+            "--sample 0.1",
+            "--by color",
+            "--fold -1",
+            "--fold 101",
+            "--fold x",
+            "--fold NaN",
+        ] {
             assert!(top(line).is_err(), "{line}");
         }
         assert!(top("--interval 1ms").unwrap().execute().is_err());

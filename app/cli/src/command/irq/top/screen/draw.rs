@@ -1,0 +1,167 @@
+//! Drawing.
+
+use onbeat_irq_core::view::{GroupKey, Table};
+use onbeat_irq_run::top::cells;
+use onbeat_report::table::{Alignment, printable};
+use ratatui::Frame;
+use ratatui::layout::{self, Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Text;
+use ratatui::widgets::{Cell, Paragraph, Row, Table as Grid, TableState};
+
+use super::rows::{ListedColumn, ListedRow};
+use super::{Screen, help};
+
+/// Columns of time without a process.
+const UNOWNED: [Constraint; 5] = [
+    Constraint::Fill(3),
+    Constraint::Length(12),
+    Constraint::Length(10),
+    Constraint::Length(8),
+    Constraint::Fill(2),
+];
+
+/// Maximum width of the sparkline.
+const SPARKLINE: usize = 24;
+
+impl Screen {
+    pub(super) fn render(
+        &mut self,
+        frame: &mut Frame<'_>,
+        all: &Table,
+        tables: &[(Option<usize>, &Table)],
+    ) {
+        let area = frame.area();
+        if self.help {
+            frame.render_widget(Paragraph::new(help::TEXT), area);
+            return;
+        }
+        let unowned = self.unowned(all, usize::from(area.height / 3));
+        let parts = [
+            Constraint::Length(3),
+            Constraint::Min(3),
+            Constraint::Length(unowned.len() as u16 + 1),
+            Constraint::Length(1),
+        ];
+        let [above, middle, below, keys] = Layout::vertical(parts).areas(area);
+        frame.render_widget(Paragraph::new(self.header(all, usize::from(area.width))), above);
+        let columns = self.columns(area.width, all.sample.is_some());
+        let rows = self.rows(tables, area.width);
+        let room = usize::from(middle.height.saturating_sub(1));
+        self.scrolled = self.scrolled.min(rows.len().saturating_sub(room));
+        grid(frame, middle, rows, &columns, self.scrolled);
+        grid(frame, below, unowned, &unowned_columns(), 0);
+        frame.render_widget(Paragraph::new(self.keys()).style(Modifier::REVERSED), keys);
+    }
+
+    /// Sums, with the course of the softirq time in the first line.
+    fn header(&self, all: &Table, width: usize) -> String {
+        let [first, second, third] = cells::header(all);
+        let room = width.saturating_sub(first.chars().count() + 2).min(SPARKLINE);
+        let line = sparkline(self.history.iter().copied(), room);
+        let first = [vec![first, line], cells::remarks(all, &self.snapshot)].concat().join("  ");
+        format!("{first}\n{second}\n{third}")
+    }
+
+    /// Time of no process, in at most `room` lines.
+    fn unowned(&self, all: &Table, room: usize) -> Vec<ListedRow> {
+        let by_place = !self.options.by.is_of_process();
+        let mut own = cells::own(&self.snapshot);
+        own[0] = "onbeat, in the above".into();
+        let mut lines: Vec<[String; 5]> =
+            all.unowned.iter().map(|row| cells::unowned(row, all.length_ns)).collect();
+        if by_place {
+            for line in &mut lines {
+                line[0] += " (in the above)";
+            }
+        }
+        let most = room.saturating_sub(2).max(1);
+        if lines.len() > most {
+            let hidden = &all.unowned[most - 1..];
+            lines.truncate(most - 1);
+            let ns = hidden.iter().map(|row| row.ns).sum();
+            let name = format!("{} more", hidden.len());
+            let time = cells::share(ns, all.length_ns);
+            lines.push([name, time, String::new(), String::new(), String::new()]);
+        }
+        lines.push(own);
+        let row = |line: [String; 5]| ListedRow {
+            cells: line.iter().map(|cell| printable(cell)).collect(),
+            style: Style::new(),
+        };
+        lines.into_iter().map(row).collect()
+    }
+
+    fn keys(&self) -> String {
+        if self.search.typing {
+            return format!("/{}_  Enter keep  Esc list all", self.search.text);
+        }
+        let mut parts = Vec::new();
+        if self.held {
+            parts.push("PAUSED".to_owned());
+        }
+        parts.push("h help".into());
+        parts.push(format!("s {}", self.options.order.name()));
+        parts.push(format!("b {}", self.options.by.name()));
+        if self.options.by != GroupKey::Process {
+            parts.push(format!("t tree{}", if self.tree { " on" } else { "" }));
+        }
+        if !self.search.text.is_empty() {
+            parts.push(format!("/{}", self.search.text));
+        } else {
+            parts.push("/ search".into());
+        }
+        parts.push(format!("d {}", self.options.device.as_deref().unwrap_or("all devices")));
+        parts.push("q quit".into());
+        printable(&parts.join("  "))
+    }
+}
+
+/// The last values, scaled to the largest, in at most `room` columns.
+fn sparkline(values: impl ExactSizeIterator<Item = f64> + Clone, room: usize) -> String {
+    const LEVELS: [char; 8] = [
+        '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}',
+        '\u{2588}',
+    ];
+    let values = values.clone().skip(values.len().saturating_sub(room));
+    let largest = values.clone().fold(0.0, f64::max);
+    let level = |value: f64| {
+        let part = if largest > 0.0 { value / largest } else { 0.0 };
+        LEVELS[((part * 8.0) as usize).min(7)]
+    };
+    values.map(level).collect()
+}
+
+fn unowned_columns() -> Vec<ListedColumn> {
+    let columns = cells::UNOWNED.into_iter().zip(UNOWNED);
+    let short = |name: &str| if name == "PER PACKET" { "PER PKT".into() } else { name.to_owned() };
+    columns.map(|((name, align), width)| (short(name), align, width)).collect()
+}
+
+fn grid(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    rows: Vec<ListedRow>,
+    columns: &[ListedColumn],
+    scrolled: usize,
+) {
+    let line = |cells: Vec<String>| {
+        let cell = |(text, (_, align, _)): (String, &ListedColumn)| {
+            Cell::new(Text::from(text).alignment(alignment(*align)))
+        };
+        Row::new(cells.into_iter().zip(columns).map(cell).collect::<Vec<Cell<'_>>>())
+    };
+    let heading = line(columns.iter().map(|(name, ..)| name.clone()).collect());
+    let rows = rows.into_iter().map(|ListedRow { cells, style }| line(cells).style(style));
+    let grid = Grid::new(rows, columns.iter().map(|(.., width)| *width))
+        .header(heading.style(Style::new().add_modifier(Modifier::REVERSED)));
+    let mut state = TableState::new().with_offset(scrolled);
+    frame.render_stateful_widget(grid, area, &mut state);
+}
+
+fn alignment(align: Alignment) -> layout::Alignment {
+    match align {
+        Alignment::Left => layout::Alignment::Left,
+        Alignment::Right => layout::Alignment::Right,
+    }
+}
