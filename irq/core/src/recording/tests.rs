@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::charge::sample::Sample;
-use crate::charge::{Accounts, Amount, Attribution, Cause, Class, Device, Owner, Process, Runner};
+use crate::charge::{
+    Accounts, Amount, Attribution, Cause, Class, Device, Interrupt, InterruptAmount, Owner,
+    Process, Runner,
+};
 use crate::names::{Description, Names, ProcessInfo};
 use crate::view::Table;
 use crate::{Interval, OwnCost, Tick};
@@ -30,6 +33,10 @@ impl Names for FixedNames {
     fn reason(&mut self, reason: u32) -> String {
         format!("why {reason}")
     }
+
+    fn line(&mut self, number: u32) -> String {
+        format!("nic-{number}")
+    }
 }
 
 /// On CPU 1: 60 ms for the server, some of it before it read from its socket; 30 ms for packets that are
@@ -46,6 +53,8 @@ fn interval(number: u64, process: bool) -> Interval {
         caused: [(to_server, amount(60 * MS, 60)), (dropped, amount(30 * MS, 30))].into(),
         suffered: [(Runner::Process(VICTIM), 90 * MS)].into(),
         measured_ns: 90 * MS,
+        interrupts: [(Interrupt::Line(5), InterruptAmount { ns: MS, count: 7 })].into(),
+        interrupted: [(Runner::Process(VICTIM), MS)].into(),
         hardirq_ns: MS,
     };
     Interval {
@@ -106,6 +115,10 @@ fn written_values_are_read_back() {
     let octets = recording();
     let mut found = summary(&octets, false).unwrap();
     let total = found.total();
+    let interrupts = InterruptAmount { ns: 4 * MS, count: 28 };
+    assert_eq!(total.interrupts, [(Interrupt::Line(5), interrupts)].into());
+    assert_eq!((total.interrupted_ns(VICTIM), total.interrupt_imbalance_ns()), (4 * MS, 0));
+    assert_eq!(found.line(5), "nic-5");
     assert_eq!((total.measured_ns, total.hardirq_ns, total.imbalance_ns()), (360 * MS, 4 * MS, 0));
     // Packets from before the first read count for the reader.
     let to_server =

@@ -3,6 +3,7 @@
 mod build;
 mod error;
 mod filter;
+mod interrupts;
 mod order;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use crate::charge::Attribution;
 use crate::charge::sample::StandardError;
 
+pub use interrupts::InterruptRow;
 pub use order::Order;
 
 /// Accounts of a period, with names, of one CPU or of several.
@@ -29,6 +31,8 @@ pub struct Table {
     pub processes: Vec<ProcessRow>,
     /// Time that no process caused.
     pub unowned: Vec<UnownedRow>,
+    /// Hard interrupts, most time first.
+    pub interrupts: Vec<InterruptRow>,
     /// Caused time by the evidence for its cause.
     pub attributed: AttributedShares,
     /// The interrupted tasks.
@@ -69,8 +73,10 @@ pub struct ProcessRow {
     pub ended: bool,
     /// Softirq time that it caused, in nanoseconds.
     pub caused_ns: u64,
-    /// Softirq time that interrupted it, in nanoseconds.
+    /// Softirqs and hard interrupts on its time, in nanoseconds.
     pub suffered_ns: u64,
+    /// Hard interrupts alone, in nanoseconds.
+    pub interrupted_ns: u64,
     /// Packets for it.
     pub packets: u64,
     /// Nanoseconds per packet; none without packets.

@@ -2,6 +2,7 @@
 
 mod descriptions;
 mod devices;
+mod lines;
 mod processes;
 mod stat;
 
@@ -58,5 +59,9 @@ impl names::Names for Names {
 
     fn reason(&mut self, reason: u32) -> String {
         self.reasons.name(reason)
+    }
+
+    fn line(&mut self, number: u32) -> String {
+        lines::line(number)
     }
 }

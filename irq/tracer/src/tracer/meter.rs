@@ -130,7 +130,7 @@ impl Meter {
             inspected += since(now.inspected, before.inspected);
             cpus.push(Accounts {
                 measured_ns: since(now.measured_ns, before.measured_ns),
-                hardirq_ns: since(now.hardirq_ns, before.hardirq_ns),
+                hardirq_ns: since(now.interrupt_ns, before.interrupt_ns),
                 ..Accounts::default()
             });
         }

@@ -20,7 +20,7 @@ use onbeat_testing::require_that;
 use crate::harness::{BOUND, World, possible};
 
 /// These tests measure times: one at a time.
-fn turn() -> MutexGuard<'static, ()> {
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
