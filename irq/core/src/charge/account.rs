@@ -97,7 +97,8 @@ impl Accounts {
         of.abs_diff(self.hardirq_ns).max(on.abs_diff(self.hardirq_ns))
     }
 
-    /// The error of the kernel's system time of a process, in nanoseconds: caused less suffered. Added to that
+    /// The error of the kernel's system time of a process, in nanoseconds: caused less suffered,
+    /// with hard interrupts, which the kernel charges to the interrupted process too. Added to that
     /// time it is the paper's compensation, exact instead of in ticks. Estimates do not count.
     #[must_use]
     pub fn compensation_ns(&self, process: Process) -> i64 {
@@ -107,7 +108,8 @@ impl Accounts {
             }
             _ => false,
         };
-        self.sum(is_its) as i64 - self.suffered_ns(process) as i64
+        let lost_ns = self.suffered_ns(process) + self.interrupted_ns(process);
+        self.sum(is_its) as i64 - lost_ns as i64
     }
 
     /// Time that ran on a process's time, in nanoseconds.

@@ -193,7 +193,7 @@ impl Summary {
             if suffering_is_charged {
                 by_ticks_ns = ticks.balance(process).ticks * tick_ns;
             } else {
-                exact_ns += total.suffered_ns(process) as i64;
+                exact_ns += (total.suffered_ns(process) + total.interrupted_ns(process)) as i64;
             }
             let correction = Correction {
                 user_ns: ns(last.0.saturating_sub(first.0)),
