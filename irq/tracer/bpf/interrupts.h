@@ -91,8 +91,10 @@ int BPF_PROG(on_ipi_send_cpu, unsigned int target, unsigned long from, __u64 fun
 	struct cpu *cpu = this_cpu();
 	struct senders *to;
 
+	if (!cpu)
+		return 0;
 	to = bpf_map_lookup_elem(&senders, &target);
-	if (!cpu || !to)
+	if (!to)
 		return 0;
 	/* The scheduler names no function. */
 	if (!function) {

@@ -36,10 +36,14 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct task_struct *next)
 {
-	bool out = thread_kind(previous) == THREAD_NAPI, in = thread_kind(next) == THREAD_NAPI;
+	bool out, in;
 	struct cpu *cpu;
 	__u64 now;
 
+	if (!kept)
+		return 0;
+	out = thread_kind(previous) == THREAD_NAPI;
+	in = thread_kind(next) == THREAD_NAPI;
 	if (!out && !in)
 		return 0;
 	cpu = this_cpu();

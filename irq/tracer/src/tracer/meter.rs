@@ -79,6 +79,14 @@ impl Meter {
         self.tracer.resume()
     }
 
+    /// As [`Tracer::attach_idle`].
+    ///
+    /// # Errors
+    /// As [`Tracer::start`].
+    pub fn attach_idle(&mut self) -> Result<()> {
+        self.tracer.attach_idle()
+    }
+
     /// Starts sampling packets.
     pub(super) fn begin_window(&mut self) -> Result<()> {
         self.tracer.sample_packets()

@@ -207,13 +207,22 @@ impl Tracer {
         })
     }
 
-    /// Attaches the programs, those at packets only if all packets are observed, and starts them at once.
-    fn attach(&mut self) -> Result<()> {
+    /// Attaches the programs of a stopped tracer, which return at once: no ledger is kept. This is the least cost of
+    /// programs at these points. [`Tracer::stop`] detaches them.
+    ///
+    /// # Errors
+    /// As [`Tracer::start`].
+    pub fn attach_idle(&mut self) -> Result<()> {
         let Self { object, links, in_use, sampled, group, .. } = self;
         links.attach(object, group.as_ref(), |name| {
             let later = *sampled && AT_PACKETS.contains(&name);
             ![ON_TICK, EACH_FILE].contains(&name) && !later && is_used(in_use, name)
-        })?;
+        })
+    }
+
+    /// Attaches the programs, those at packets only if all packets are observed, and starts them at once.
+    fn attach(&mut self) -> Result<()> {
+        self.attach_idle()?;
         table::clear_after::<irq_totals>(&self.map("cpus"), "cpus", &0u32.to_ne_bytes())?;
         // Sockets that are opened during the walk are recorded when the ledger is kept.
         self.find_owners()?;
