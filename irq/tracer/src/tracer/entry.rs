@@ -25,6 +25,9 @@ const WANTED: usize = 400;
 const BETWEEN: Duration = Duration::from_micros(20);
 const BOUND: Duration = Duration::from_millis(100);
 
+/// Attempts to get enough interrupts.
+const ATTEMPTS: usize = 3;
+
 /// Fewer interrupts than this are no evidence.
 const LEAST: usize = 50;
 
@@ -41,6 +44,17 @@ const ON_ONE_CPU: (libc::c_int, libc::c_uint) = (1 << 7, 1);
 /// Measures the mean time in nanoseconds. `None`: this process has no two CPUs, or the kernel does not permit it.
 pub(super) fn measure(tracer: &Tracer) -> Result<Option<u64>> {
     let Some([from, to]) = two_cpus() else { return Ok(None) };
+    // On a busy machine the thread may not get its CPU at first.
+    for _ in 0..ATTEMPTS {
+        let measured = attempt(tracer, from, to)?;
+        if measured.is_some() {
+            return Ok(measured);
+        }
+    }
+    Ok(None)
+}
+
+fn attempt(tracer: &Tracer, from: usize, to: usize) -> Result<Option<u64>> {
     let before = own_calls(tracer)?;
     let gaps = gaps(from, to);
     let calls = own_calls(tracer)?.since(before);

@@ -57,7 +57,8 @@ fn echo_requests_between_datagrams_are_not_the_readers() {
     let icmp = both.of_class(|class| matches!(class, Class::Icmp(_)));
     assert_eq!(reader.packets, u64::from(PACKETS), "{both:?}");
     assert!(icmp.packets >= u64::from(REQUESTS), "{both:?}");
-    assert_costs_more(icmp, reader, &both);
+    // Much more if the answer wakes a thread of another CPU.
+    assert_costs_more(1.2, icmp, reader, &both);
 }
 
 /// The stream is read on the other CPU. Its packets are merged ones of many segments.
@@ -95,12 +96,12 @@ fn a_stream_beside_datagrams_is_not_theirs() {
     // One that is late is not read.
     assert!(datagrams.packets >= read.get(), "{both:?}");
     assert!(stream.packets > 100, "{both:?}");
-    assert_costs_more(stream, datagrams, &both);
+    assert_costs_more(2.0, stream, datagrams, &both);
 }
 
-/// A packet of `more` took at least twice the time of one of `less`.
-fn assert_costs_more(more: Amount, less: Amount, both: &Phase) {
+/// A packet of `more` took at least `times` the time of one of `less`.
+fn assert_costs_more(times: f64, more: Amount, less: Amount, both: &Phase) {
     let [more, less] = [more, less].map(|amount| amount.ns_per_packet().unwrap());
     println!("ns per packet: {more:.0} and {less:.0}");
-    assert!(more > 2.0 * less, "ns per packet: {more:.0} and {less:.0}: {both:?}");
+    assert!(more > times * less, "ns per packet: {more:.0} and {less:.0}: {both:?}");
 }

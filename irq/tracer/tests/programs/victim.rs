@@ -149,8 +149,9 @@ fn send(flow: &Flow, per_s: u32, length: Duration) {
 #[test]
 fn a_spinning_victim_suffers_what_it_loses() {
     const LENGTH: Duration = Duration::from_millis(500);
-    const ROUNDS: usize = 10;
+    const ROUNDS: usize = 20;
     const ERROR: f64 = 0.02;
+    const QUIET: f64 = 0.02;
     let cpus = thread::available_parallelism().unwrap().get();
     if !possible() || !require_that(cpus > CPU, "two CPUs") {
         return;
@@ -163,7 +164,6 @@ fn a_spinning_victim_suffers_what_it_loses() {
     let mut first = CpuSet::new();
     first.set(0).unwrap();
     for per_s in [20_000, u32::MAX] {
-        // Other programs, and CPU steal, slow the victim in one of two periods.
         let mut errors = Vec::new();
         let right = (0..ROUNDS).any(|_| {
             // Its measurements require both CPUs.
@@ -171,22 +171,28 @@ fn a_spinning_victim_suffers_what_it_loses() {
             let mut meter = Meter::new(Tracer::start().unwrap());
             sched_setaffinity(Pid::from_raw(0), &first).unwrap();
             let victim = Victim::start();
+            let mut period = |cpu| {
+                receive_on(&world, cpu);
+                period(&victim, &mut meter, || send(&flow, per_s, LENGTH))
+            };
             // The same packets, for the CPU that sends them: both may share a core.
-            receive_on(&world, 0);
-            let alone = period(&victim, &mut meter, || send(&flow, per_s, LENGTH));
-            receive_on(&world, CPU);
-            let loaded = period(&victim, &mut meter, || send(&flow, per_s, LENGTH));
+            let [alone, loaded, again] = [period(0), period(CPU), period(0)];
             let lost = 1.0 - loaded.speed / alone.speed;
             let suffered = 1.0 - (1.0 - loaded.suffered) / (1.0 - alone.suffered);
+            let change = again.speed / alone.speed - 1.0;
             println!(
-                "lost {lost:.3}, suffered {suffered:.3}, by softirqs {:.3}; alone {:.3}",
-                loaded.softirqs, alone.suffered
+                "lost {lost:.3}, suffered {suffered:.3}, by softirqs {:.3}; alone again: {change:+.3}",
+                loaded.softirqs
             );
+            // Other programs, and CPU steal, slow the victim in one of the periods.
+            if lost < 0.05 || change.abs() > QUIET {
+                return false;
+            }
             assert_rps(&loaded.accounts);
             errors.push(suffered - lost);
-            lost > 0.1 && (suffered - lost).abs() <= ERROR
+            (suffered - lost).abs() <= ERROR
         });
-        assert!(right, "suffered less lost: {errors:.3?}");
+        assert!(right, "suffered less lost, in quiet ones of {ROUNDS} rounds: {errors:.3?}");
     }
 }
 
@@ -194,5 +200,5 @@ fn a_spinning_victim_suffers_what_it_loses() {
 fn assert_rps(accounts: &Accounts) {
     let sender = IpiSender::Softirq(Softirq::NetRx);
     let rps = accounts.interrupts.get(&Interrupt::Ipi { reason: IpiReason::Rps, sender });
-    assert!(rps.is_some_and(|amount| amount.count > 1000), "{accounts:?}");
+    assert!(rps.is_some_and(|amount| amount.count > 500), "{accounts:?}");
 }
