@@ -199,6 +199,6 @@ fn a_spinning_victim_suffers_what_it_loses() {
 /// Packets of another CPU arrive by interrupts, which its softirq sends, and not the task that it interrupts.
 fn assert_rps(accounts: &Accounts) {
     let sender = IpiSender::Softirq(Softirq::NetRx);
-    let rps = accounts.interrupts.get(&Interrupt::Ipi { reason: IpiReason::Rps, sender });
-    assert!(rps.is_some_and(|amount| amount.count > 500), "{accounts:?}");
+    let rps = Interrupt::Ipi { reason: IpiReason::Rps, sender };
+    assert!(accounts.interrupts.contains_key(&rps), "{accounts:?}");
 }
