@@ -39,6 +39,40 @@ enum irq_kind {
 	IRQ_BY_IDLE,
 	IRQ_BY_KSOFTIRQD,
 	IRQ_BY_NAPI_THREAD,
+	/* A hard interrupt; packets: their number. */
+	IRQ_LINE,   /* number of its line */
+	IRQ_VECTOR, /* enum irq_vector */
+	IRQ_IPI,    /* of another CPU. netns: enum irq_reason; device: enum irq_sender; a, b */
+	/* The interrupted task, as IRQ_BY_PROCESS and the following kinds. */
+	IRQ_INTERRUPTED_PROCESS,
+	IRQ_INTERRUPTED_IDLE,
+	IRQ_INTERRUPTED_KSOFTIRQD,
+	IRQ_INTERRUPTED_NAPI_THREAD,
+};
+
+/* Interrupts of the CPU's own controller. */
+enum irq_vector {
+	IRQ_LOCAL_TIMER,
+	IRQ_IRQ_WORK,
+	IRQ_THERMAL,
+};
+
+/* The reason of an interrupt of another CPU. */
+enum irq_reason {
+	IRQ_RESCHEDULE, /* a task of higher priority */
+	IRQ_WAKE_UP,	/* a wake-up on an idle CPU or one with another cache */
+	IRQ_RPS,	/* packets */
+	IRQ_CALL,	/* another function */
+	IRQ_BROADCAST,	/* a function on several CPUs */
+};
+
+/* Its sender. */
+enum irq_sender {
+	IRQ_SENDER_UNKNOWN,
+	IRQ_SENDER_PROCESS, /* a: process id; b: start in clock ticks since boot */
+	IRQ_SENDER_SOFTIRQ, /* a: vector */
+	IRQ_SENDER_INTERRUPT,
+	IRQ_SENDER_IDLE,
 };
 
 struct irq_key {
@@ -85,15 +119,16 @@ struct irq_amount {
 
 /* Sums of a CPU. */
 struct irq_totals {
-	__u64 measured_ns; /* softirqs, without hard interrupts within */
-	__u64 hardirq_ns;
-	__u64 lost_ns;	   /* of rows without room */
-	__u64 lost_events; /* events without room */
-	__u64 packets;	   /* delivered, forwarded, dropped: counted by the tick algorithm */
-	__u64 arrived;	   /* passed to the protocols, in sampled polls */
-	__u64 inspected;   /* of these: only their headers name their cause */
-	__u64 unowned;	   /* packets for sockets without a known owner */
-	__u64 exits;	   /* exited processes that owned sockets */
+	__u64 measured_ns;  /* softirqs, without hard interrupts within */
+	__u64 hardirq_ns;   /* handlers */
+	__u64 interrupt_ns; /* the same, with the estimated time around handlers */
+	__u64 lost_ns;	    /* of rows without room */
+	__u64 lost_events;  /* events without room */
+	__u64 packets;	    /* delivered, forwarded, dropped: counted by the tick algorithm */
+	__u64 arrived;	    /* passed to the protocols, in sampled polls */
+	__u64 inspected;    /* of these: only their headers name their cause */
+	__u64 unowned;	    /* packets for sockets without a known owner */
+	__u64 exits;	    /* exited processes that owned sockets */
 };
 
 /* A tick of a clock, and the activity of its CPU since the previous one. */

@@ -148,6 +148,15 @@ struct task_struct {
 	struct css_set *cgroups;
 };
 
+struct __call_single_node {
+	unsigned int u_flags;
+};
+
+struct __call_single_data {
+	struct __call_single_node node;
+	void *func;
+};
+
 struct seq_file;
 
 struct bpf_iter_meta {

@@ -73,6 +73,8 @@ impl Recorder {
             sample_one_in: self.sample.map(NonZeroU32::get),
             irq_time_accounting: host::irq_time_accounting(),
             nodes: host::cpu_nodes().into_iter().collect(),
+            absent: tracer.absent().iter().map(ToString::to_string).collect(),
+            interrupt_entry_ns: Some(tracer.entry_ns()).filter(|ns| *ns != 0),
             times: processes().map(|(process, stat)| times(process, &stat)).collect(),
             ..RecordingHeader::default()
         };

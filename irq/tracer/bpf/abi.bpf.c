@@ -15,4 +15,7 @@ EXPORT(irq_totals);
 EXPORT(irq_event);
 EXPORT(irq_tick);
 EXPORT_ENUM(irq_kind);
+EXPORT_ENUM(irq_vector);
+EXPORT_ENUM(irq_reason);
+EXPORT_ENUM(irq_sender);
 EXPORT_ENUM(irq_what);

@@ -3,6 +3,7 @@
  * The interrupt ledger in the kernel: programs at tracepoints of softirqs, of the packets within,
  * and of the processes that read them.
  */
+#include "interrupts.h"
 #include "sockets.h"
 #include "packets.h"
 
@@ -12,7 +13,7 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
 	struct cpu *cpu = this_cpu();
 
 	if (cpu)
-		softirq_enter(cpu, time_of(cpu), vector);
+		softirq_enter(cpu, start_of_softirq(cpu, time_of(cpu)), vector);
 	return 0;
 }
 
@@ -27,37 +28,22 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 		return 0;
 	now = time_of(cpu);
 	runner_of(cpu, bpf_get_current_task_btf(), &runner);
-	softirq_exit(cpu, now, vector, &runner);
-	return 0;
-}
-
-SEC("tp_btf/irq_handler_entry")
-int BPF_PROG(on_irq_handler_entry)
-{
-	struct cpu *cpu = this_cpu();
-
-	if (cpu)
-		hardirq_enter(cpu);
-	return 0;
-}
-
-SEC("tp_btf/irq_handler_exit")
-int BPF_PROG(on_irq_handler_exit)
-{
-	struct cpu *cpu = this_cpu();
-
-	if (cpu)
-		hardirq_exit(cpu);
+	softirq_exit(cpu, end_of_softirq(cpu, now), vector, &runner);
+	measure_tail(cpu, now);
 	return 0;
 }
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct task_struct *next)
 {
-	bool out = thread_kind(previous) == THREAD_NAPI, in = thread_kind(next) == THREAD_NAPI;
+	bool out, in;
 	struct cpu *cpu;
 	__u64 now;
 
+	if (!kept)
+		return 0;
+	out = thread_kind(previous) == THREAD_NAPI;
+	in = thread_kind(next) == THREAD_NAPI;
 	if (!out && !in)
 		return 0;
 	cpu = this_cpu();

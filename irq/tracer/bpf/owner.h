@@ -40,28 +40,31 @@ static __always_inline enum thread thread_kind(const struct task_struct *task)
 	return THREAD_OTHER;
 }
 
+static __always_inline __u32 runner_kind(const struct task_struct *task)
+{
+	if (!task->pid)
+		return IRQ_BY_IDLE;
+	switch (thread_kind(task)) {
+	case THREAD_NAPI:
+		return IRQ_BY_NAPI_THREAD;
+	case THREAD_KSOFTIRQD:
+		return IRQ_BY_KSOFTIRQD;
+	default:
+		return IRQ_BY_PROCESS;
+	}
+}
+
 static __always_inline void runner_of(struct cpu *cpu, const struct task_struct *task,
 				      struct irq_key *key)
 {
 	struct irq_owner owner;
 
-	if (!task->pid) {
-		key->kind = IRQ_BY_IDLE;
+	key->kind = runner_kind(task);
+	if (key->kind != IRQ_BY_PROCESS)
 		return;
-	}
-	switch (thread_kind(task)) {
-	case THREAD_NAPI:
-		key->kind = IRQ_BY_NAPI_THREAD;
-		return;
-	case THREAD_KSOFTIRQD:
-		key->kind = IRQ_BY_KSOFTIRQD;
-		return;
-	default:
-		owner = owner_on(cpu, task);
-		key->kind = IRQ_BY_PROCESS;
-		key->a = owner.pid;
-		key->b = owner.start_ticks;
-	}
+	owner = owner_on(cpu, task);
+	key->a = owner.pid;
+	key->b = owner.start_ticks;
 }
 
 /* Records the process that has a socket open, if its owner is not known yet. */

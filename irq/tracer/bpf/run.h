@@ -122,6 +122,41 @@ static __always_inline void thread_out(struct cpu *cpu, __u64 now, __u64 ran_ns)
 	cpu->thread = false;
 }
 
+/*
+ * The start of a softirq: with the end of the hard interrupt that raised it, whose programs and
+ * whose exit are then part of the softirq.
+ */
+#define EXIT_OF_INTERRUPT_NS 1000
+
+static __always_inline __u64 start_of_softirq(const struct cpu *cpu, __u64 now)
+{
+	__u64 since = cpu->interrupted_ns;
+
+	return now - since < EXIT_OF_INTERRUPT_NS && since >= cpu->mark_ns ? since : now;
+}
+
+/* The time of the ledger itself at the end of a softirq is measured in one of this many. */
+#define TAIL_EVERY	64
+#define MOST_OF_TAIL_NS 2000
+
+/* A NAPI thread continues at once: its next event must not be earlier. */
+static __always_inline __u64 end_of_softirq(const struct cpu *cpu, __u64 now)
+{
+	return cpu->thread ? now : now + cpu->tail_ns;
+}
+
+static __always_inline void measure_tail(struct cpu *cpu, __u64 read)
+{
+	__u64 ns;
+
+	if (cpu->tail_due--)
+		return;
+	cpu->tail_due = TAIL_EVERY - 1;
+	ns = time_of(cpu) - read;
+	if (ns < MOST_OF_TAIL_NS)
+		cpu->tail_ns = (3 * cpu->tail_ns + ns) / 4;
+}
+
 static __always_inline void softirq_enter(struct cpu *cpu, __u64 now, __u32 vector)
 {
 	struct irq_key key = {.kind = IRQ_SOFTIRQ, .a = vector};
@@ -145,11 +180,20 @@ static __always_inline void softirq_exit(struct cpu *cpu, __u64 now, __u32 vecto
 
 static __always_inline void hardirq_enter(struct cpu *cpu)
 {
-	if (!cpu->hardirqs++)
-		cpu->hardirq_since_ns = bpf_ktime_get_ns();
+	if (cpu->hardirqs++)
+		return;
+	cpu->hardirq_since_ns = bpf_ktime_get_ns();
+	cpu->interrupted_ns = cpu->hardirq_since_ns - cpu->totals.hardirq_ns;
 }
 
-static __always_inline void hardirq_exit(struct cpu *cpu)
+/* Whether the task, and no softirq or NAPI thread, loses the time around the handler. */
+static __always_inline bool interrupts_task(const struct cpu *cpu)
+{
+	return !cpu->softirq && !cpu->thread;
+}
+
+static __always_inline void hardirq_exit(struct cpu *cpu, const struct irq_key *interrupt,
+					 const struct irq_key *interrupted)
 {
 	__u64 ns;
 
@@ -158,6 +202,11 @@ static __always_inline void hardirq_exit(struct cpu *cpu)
 		return;
 	ns = bpf_ktime_get_ns() - cpu->hardirq_since_ns;
 	cpu->totals.hardirq_ns += ns;
+	if (interrupts_task(cpu) && interrupted->kind != IRQ_INTERRUPTED_IDLE)
+		ns += entry_ns;
+	cpu->totals.interrupt_ns += ns;
+	charge(cpu, interrupt, ns, 1);
+	charge(cpu, interrupted, ns, 0);
 }
 
 #endif

@@ -83,7 +83,7 @@ int BPF_PROG(on_inet_sock_set_state, struct sock *sk, int before, int now)
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk)
 {
-	if (sk->__sk_common.skc_family != AF_UNIX)
+	if (kept && sk->__sk_common.skc_family != AF_UNIX)
 		record_reader(sk, bpf_get_current_task_btf());
 	return 0;
 }

@@ -34,6 +34,12 @@ volatile bool skip;
  */
 volatile bool inspect;
 
+/*
+ * The mean time of a hard interrupt that no tracepoint covers: from the interrupted task to the
+ * handler, and back. The loader measures it.
+ */
+volatile __u64 entry_ns;
+
 /* The maximum number of arrived packets whose end is awaited. */
 #define IRQ_MAX_PENDING 64
 
@@ -138,6 +144,16 @@ struct cpu {
 	__u64 ending;
 	__u64 ended_flow;
 	struct pending pending[IRQ_MAX_PENDING];
+	/* The reason of the next interrupt that this CPU sends to another one. */
+	__u32 calling;
+	/* The time of this CPU at the last hard interrupt. */
+	__u64 interrupted_ns;
+	/*
+	 * The time that the ledger needs at the end of a softirq, after the clock reading; and the
+	 * number of softirqs until it is measured again.
+	 */
+	__u64 tail_ns;
+	__u32 tail_due;
 };
 
 struct {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Attribution, Cause, Owner, Process, Runner};
+use super::{Attribution, Cause, Interrupt, InterruptAmount, Owner, Process, Runner};
 
 /// Time and packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Amount {
 /// The accounts of one CPU, or of several together.
 ///
 /// `caused` and `suffered` each add up to `measured_ns`: `caused` by the purpose of the time, `suffered` by the
-/// interrupted task.
+/// interrupted task. In the same way `interrupts` and `interrupted` each add up to `hardirq_ns`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accounts {
     /// Softirq time by cause.
@@ -48,7 +48,11 @@ pub struct Accounts {
     pub suffered: BTreeMap<Runner, u64>,
     /// All softirq time, in nanoseconds, without the hard interrupts within.
     pub measured_ns: u64,
-    /// Hard interrupt time, in nanoseconds; not charged to any process.
+    /// Hard interrupt time by interrupt.
+    pub interrupts: BTreeMap<Interrupt, InterruptAmount>,
+    /// The same time by the interrupted task, in nanoseconds.
+    pub interrupted: BTreeMap<Runner, u64>,
+    /// All hard interrupt time, in nanoseconds. No process causes it.
     pub hardirq_ns: u64,
 }
 
@@ -85,7 +89,16 @@ impl Accounts {
         caused.abs_diff(self.measured_ns).max(suffered.abs_diff(self.measured_ns))
     }
 
-    /// The error of the kernel's system time of a process, in nanoseconds: caused less suffered. Added to that
+    /// The same of hard interrupts.
+    #[must_use]
+    pub fn interrupt_imbalance_ns(&self) -> u64 {
+        let of = self.interrupts.values().map(|amount| amount.ns).sum::<u64>();
+        let on = self.interrupted.values().sum::<u64>();
+        of.abs_diff(self.hardirq_ns).max(on.abs_diff(self.hardirq_ns))
+    }
+
+    /// The error of the kernel's system time of a process, in nanoseconds: caused less suffered,
+    /// with hard interrupts, which the kernel charges to the interrupted process too. Added to that
     /// time it is the paper's compensation, exact instead of in ticks. Estimates do not count.
     #[must_use]
     pub fn compensation_ns(&self, process: Process) -> i64 {
@@ -95,7 +108,8 @@ impl Accounts {
             }
             _ => false,
         };
-        self.sum(is_its) as i64 - self.suffered_ns(process) as i64
+        let lost_ns = self.suffered_ns(process) + self.interrupted_ns(process);
+        self.sum(is_its) as i64 - lost_ns as i64
     }
 
     /// The processes that caused or suffered, in any order, some several times.
@@ -117,14 +131,22 @@ impl Accounts {
         self.suffered.get(&Runner::Process(process)).copied().unwrap_or(0)
     }
 
+    /// Hard interrupt time on a process's time, in nanoseconds.
+    #[must_use]
+    pub fn interrupted_ns(&self, process: Process) -> u64 {
+        self.interrupted.get(&Runner::Process(process)).copied().unwrap_or(0)
+    }
+
     /// Adds the accounts of another CPU.
     pub fn add(&mut self, other: &Accounts) {
         for (cause, amount) in &other.caused {
             self.caused.entry(*cause).or_default().add(*amount);
         }
-        for (runner, ns) in &other.suffered {
-            *self.suffered.entry(*runner).or_default() += ns;
+        for (interrupt, amount) in &other.interrupts {
+            self.interrupts.entry(*interrupt).or_default().add(*amount);
         }
+        add(&mut self.suffered, &other.suffered);
+        add(&mut self.interrupted, &other.interrupted);
         self.measured_ns += other.measured_ns;
         self.hardirq_ns += other.hardirq_ns;
     }
@@ -136,12 +158,17 @@ impl Accounts {
             let before = earlier.caused.get(cause).copied().unwrap_or_default();
             (*cause, amount.since(before))
         });
-        let suffered = self.suffered.iter().map(|(runner, ns)| {
-            (*runner, ns.saturating_sub(earlier.suffered.get(runner).copied().unwrap_or_default()))
+        let interrupts = self.interrupts.iter().map(|(interrupt, amount)| {
+            let before = earlier.interrupts.get(interrupt).copied().unwrap_or_default();
+            (*interrupt, amount.since(before))
         });
         Accounts {
             caused: caused.filter(|(_, amount)| *amount != Amount::default()).collect(),
-            suffered: suffered.filter(|(_, ns)| *ns != 0).collect(),
+            suffered: since(&self.suffered, &earlier.suffered),
+            interrupts: interrupts
+                .filter(|(_, amount)| *amount != InterruptAmount::default())
+                .collect(),
+            interrupted: since(&self.interrupted, &earlier.interrupted),
             measured_ns: self.measured_ns.saturating_sub(earlier.measured_ns),
             hardirq_ns: self.hardirq_ns.saturating_sub(earlier.hardirq_ns),
         }
@@ -165,9 +192,29 @@ impl Accounts {
         }
     }
 
+    pub(super) fn interrupt(&mut self, interrupt: Interrupt, runner: Runner, ns: u64) {
+        self.interrupts.entry(interrupt).or_default().add(InterruptAmount { ns, count: 1 });
+        if ns != 0 {
+            *self.interrupted.entry(runner).or_default() += ns;
+        }
+        self.hardirq_ns += ns;
+    }
+
     pub(super) fn suffer(&mut self, runner: Runner, ns: u64) {
         if ns != 0 {
             *self.suffered.entry(runner).or_default() += ns;
         }
     }
+}
+
+fn add(sums: &mut BTreeMap<Runner, u64>, others: &BTreeMap<Runner, u64>) {
+    for (runner, ns) in others {
+        *sums.entry(*runner).or_default() += ns;
+    }
+}
+
+fn since(now: &BTreeMap<Runner, u64>, earlier: &BTreeMap<Runner, u64>) -> BTreeMap<Runner, u64> {
+    let before = |runner| earlier.get(runner).copied().unwrap_or_default();
+    let new = now.iter().map(|(runner, ns)| (*runner, ns.saturating_sub(before(runner))));
+    new.filter(|(_, ns)| *ns != 0).collect()
 }

@@ -1,6 +1,6 @@
 //! Input of the ledger.
 
-use super::{Cause, Device, PollReport, Runner, Softirq};
+use super::{Cause, Device, Interrupt, PollReport, Runner, Softirq};
 
 /// An event on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub enum EventKind {
     SoftirqExit(Softirq, Runner),
     /// A hard interrupt starts.
     HardirqEnter,
-    /// The hard interrupt ends.
-    HardirqExit,
+    /// The hard interrupt ends; the tracer reports the interrupted task.
+    HardirqExit(Interrupt, Runner),
     /// The driver, or GRO, passes a packet to the protocols.
     Arrive {
         /// The receiving device.

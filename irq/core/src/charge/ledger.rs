@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use super::poll::Poll;
-use super::{Accounts, Cause, Class, Event, EventKind, Runner, Softirq};
+use super::{Accounts, Cause, Class, Event, EventKind, Interrupt, Runner, Softirq};
 
 /// A NAPI thread without competition runs for as long as packets arrive. After this much of its run, in
 /// nanoseconds, both sides of the accounts are updated although it still runs.
@@ -84,7 +84,9 @@ impl Cpu {
             EventKind::SoftirqEnter(vector) => self.softirq_enter(now, vector),
             EventKind::SoftirqExit(vector, runner) => self.softirq_exit(now, vector, runner),
             EventKind::HardirqEnter => self.hardirq_enter(time_ns),
-            EventKind::HardirqExit => self.hardirq_exit(time_ns),
+            EventKind::HardirqExit(interrupt, runner) => {
+                self.hardirq_exit(time_ns, interrupt, runner);
+            }
             EventKind::Skip(skipped) => self.poll.skip(skipped),
             _ if !self.receives() => {}
             EventKind::Arrive { packets, .. } => self.poll.arrive(packets),
@@ -202,10 +204,11 @@ impl Cpu {
         self.hardirqs += 1;
     }
 
-    fn hardirq_exit(&mut self, time_ns: u64) {
+    fn hardirq_exit(&mut self, time_ns: u64, interrupt: Interrupt, runner: Runner) {
         // None: the tracer started in the middle of it.
         if self.hardirqs == 1 {
-            self.accounts.hardirq_ns += time_ns.saturating_sub(self.hardirq_since_ns);
+            let ns = time_ns.saturating_sub(self.hardirq_since_ns);
+            self.accounts.interrupt(interrupt, runner, ns);
         }
         self.hardirqs = self.hardirqs.saturating_sub(1);
     }

@@ -1,4 +1,4 @@
-//! Names of the processes, devices and drop reasons that the ledger identifies by number.
+//! Names of the processes, devices, drop reasons and interrupt lines that the ledger identifies by number.
 
 pub mod cgroup;
 mod octets;
@@ -16,6 +16,8 @@ pub trait Names {
     fn device(&mut self, device: Device) -> String;
     /// The name of a drop reason.
     fn reason(&mut self, reason: u32) -> String;
+    /// The name of an interrupt line.
+    fn line(&mut self, number: u32) -> String;
 }
 
 /// A description of a process for display.

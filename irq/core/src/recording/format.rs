@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::charge::sample::{CauseMoments, Estimate, Sample};
-use crate::charge::{Accounts, Amount, Attribution, Cause, Device, Process, Runner};
+use crate::charge::{
+    Accounts, Amount, Attribution, Cause, Device, Interrupt, InterruptAmount, Process, Runner,
+};
 use crate::names::Octets;
 use crate::{Interval, OwnCost, Tick};
 
@@ -69,6 +71,12 @@ pub struct RecordingHeader {
     /// CPUs, each with its NUMA node; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<(u32, u32)>,
+    /// Tracepoints of hard interrupts that the kernel does not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<String>,
+    /// The time around the handler of a hard interrupt, included for each, in nanoseconds; none if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt_entry_ns: Option<u64>,
     /// The processes at the start, and their times.
     pub times: Vec<Times>,
 }
@@ -116,6 +124,13 @@ pub enum NameRecord {
         /// Its name.
         name: String,
     },
+    /// An interrupt line.
+    InterruptLine {
+        /// Its number.
+        number: u32,
+        /// Its name.
+        name: String,
+    },
 }
 
 /// The additions to the ledger in an interval of time.
@@ -150,6 +165,12 @@ pub struct CpuLine {
     pub caused: Vec<(Cause, u64, u64)>,
     /// By interrupted task: runner, nanoseconds.
     pub suffered: Vec<(Runner, u64)>,
+    /// Hard interrupts: interrupt, nanoseconds, number. None in earlier recordings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<(Interrupt, u64, u64)>,
+    /// Their time by interrupted task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupted: Vec<(Runner, u64)>,
     /// The sampled windows; none if all packets were observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<SampleLine>,
@@ -201,6 +222,12 @@ impl CpuLine {
             hardirq_ns: accounts.hardirq_ns,
             caused: caused.map(|(cause, amount)| (*cause, amount.ns, amount.packets)).collect(),
             suffered: accounts.suffered.iter().map(|(runner, ns)| (*runner, *ns)).collect(),
+            interrupts: accounts
+                .interrupts
+                .iter()
+                .map(|(interrupt, amount)| (*interrupt, amount.ns, amount.count))
+                .collect(),
+            interrupted: accounts.interrupted.iter().map(|(runner, ns)| (*runner, *ns)).collect(),
             sample: None,
         }
     }
@@ -227,6 +254,12 @@ impl CpuLine {
         Accounts {
             caused: caused.map(|&(cause, ns, packets)| (cause, Amount { ns, packets })).collect(),
             suffered: self.suffered.iter().copied().collect(),
+            interrupts: self
+                .interrupts
+                .iter()
+                .map(|&(interrupt, ns, count)| (interrupt, InterruptAmount { ns, count }))
+                .collect(),
+            interrupted: self.interrupted.iter().copied().collect(),
             measured_ns: self.measured_ns,
             hardirq_ns: self.hardirq_ns,
         }

@@ -42,6 +42,7 @@ pub struct Summary {
     processes: HashMap<Process, Description>,
     devices: HashMap<Device, String>,
     reasons: HashMap<u32, String>,
+    lines: HashMap<u32, String>,
 }
 
 /// A process's CPU time in a recording, from the kernel and corrected, in nanoseconds.
@@ -164,6 +165,7 @@ impl Summary {
             }
             NameRecord::Device { device, name } => drop(self.devices.insert(device, name)),
             NameRecord::Reason { reason, name } => drop(self.reasons.insert(reason, name)),
+            NameRecord::InterruptLine { number, name } => drop(self.lines.insert(number, name)),
         }
     }
 
@@ -197,7 +199,7 @@ impl Summary {
             if suffering_is_charged {
                 by_ticks_ns = ticks.balance(process).ticks * tick_ns;
             } else {
-                exact_ns += total.suffered_ns(process) as i64;
+                exact_ns += (total.suffered_ns(process) + total.interrupted_ns(process)) as i64;
             }
             let correction = Correction {
                 user_ns: ns(last.0.saturating_sub(first.0)),
@@ -221,6 +223,10 @@ impl Names for Summary {
 
     fn reason(&mut self, reason: u32) -> String {
         self.reasons.get(&reason).cloned().unwrap_or_else(|| format!("reason {reason}"))
+    }
+
+    fn line(&mut self, number: u32) -> String {
+        self.lines.get(&number).cloned().unwrap_or_else(|| format!("line {number}"))
     }
 }
 

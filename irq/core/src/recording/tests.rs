@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::charge::sample::Sample;
-use crate::charge::{Accounts, Amount, Attribution, Cause, Class, Device, Owner, Process, Runner};
+use crate::charge::{
+    Accounts, Amount, Attribution, Cause, Class, Device, Interrupt, InterruptAmount, Owner,
+    Process, Runner,
+};
 use crate::names::{Description, Names, ProcessInfo};
 use crate::view::Table;
 use crate::{Interval, OwnCost, Tick};
@@ -31,6 +34,10 @@ impl Names for FixedNames {
     fn reason(&mut self, reason: u32) -> String {
         format!("why {reason}")
     }
+
+    fn line(&mut self, number: u32) -> String {
+        format!("nic-{number}")
+    }
 }
 
 /// On CPU 1: 60 ms for the server, some of it before it read from its socket; 30 ms for packets that are
@@ -47,6 +54,8 @@ fn interval(number: u64, process: bool) -> Interval {
         caused: [(to_server, amount(60 * MS, 60)), (dropped, amount(30 * MS, 30))].into(),
         suffered: [(Runner::Process(VICTIM), 90 * MS)].into(),
         measured_ns: 90 * MS,
+        interrupts: [(Interrupt::Line(5), InterruptAmount { ns: MS, count: 7 })].into(),
+        interrupted: [(Runner::Process(VICTIM), MS)].into(),
         hardirq_ns: MS,
     };
     Interval {
@@ -108,6 +117,10 @@ fn written_values_are_read_back() {
     let octets = recording();
     let mut found = summary(&octets, false).unwrap();
     let total = found.total();
+    let interrupts = InterruptAmount { ns: 4 * MS, count: 28 };
+    assert_eq!(total.interrupts, [(Interrupt::Line(5), interrupts)].into());
+    assert_eq!((total.interrupted_ns(VICTIM), total.interrupt_imbalance_ns()), (4 * MS, 0));
+    assert_eq!(found.line(5), "nic-5");
     assert_eq!((total.measured_ns, total.hardirq_ns, total.imbalance_ns()), (360 * MS, 4 * MS, 0));
     // Packets from before the first read count for the reader.
     let to_server =
@@ -162,14 +175,14 @@ fn names_are_written_once() {
 fn times_by_the_kernel_corrected_exactly_and_by_ticks() {
     let found = summary(&recording(), false).unwrap();
     let victim = found.corrections[&VICTIM];
-    // 40 ticks of 10 ms, 4 of them in the kernel, of which 360 ms are others' packets.
+    // 40 ticks of 10 ms, 4 of them in the kernel, of which 360 ms are others' packets, and 4 ms hard interrupts.
     assert_eq!((victim.user_ns, victim.system_ns), (360 * MS, 40 * MS));
-    assert_eq!(victim.exact_ns, -360 * MS as i64);
+    assert_eq!(victim.exact_ns, -364 * MS as i64);
     // 10 interrupts in a tick; 360 were handled while it ran.
     assert_eq!(found.per_tick, Some(10));
     assert_eq!(victim.by_ticks_ns, -360 * MS as i64);
     // The part above system time is subtracted from user time.
-    assert_eq!(victim.corrected(victim.exact_ns), (40 * MS, 0));
+    assert_eq!(victim.corrected(victim.exact_ns), (36 * MS, 0));
     assert_eq!(victim.corrected(-10 * MS as i64), (360 * MS, 30 * MS));
     assert_eq!(victim.corrected(5), (360 * MS, 40 * MS + 5));
     assert_eq!(victim.corrected(i64::MIN / 4), (0, 0));

@@ -8,7 +8,9 @@ use super::{
     FORMAT, IntervalLine, Line, NameRecord, RecordingHeader, RecordingTrailer, Result, Times,
     VERSION,
 };
-use crate::charge::{Attribution, Cause, Class, Device, Owner, Process, Runner};
+use crate::charge::{
+    Attribution, Cause, Class, Device, Interrupt, IpiSender, Owner, Process, Runner,
+};
 use crate::names::{Description, Names};
 use crate::{Interval, OwnCost, Tick};
 
@@ -28,6 +30,7 @@ pub struct Writer<W> {
     processes: HashMap<Process, Option<Description>>,
     devices: HashMap<Device, String>,
     reasons: HashMap<u32, String>,
+    lines: HashMap<u32, String>,
     /// Referenced sockets without a known reader; for some an estimate was written.
     unread: BTreeSet<u64>,
 }
@@ -46,6 +49,7 @@ impl<W: Write> Writer<W> {
             processes: HashMap::new(),
             devices: HashMap::new(),
             reasons: HashMap::new(),
+            lines: HashMap::new(),
             unread: BTreeSet::new(),
         };
         let version = VERSION;
@@ -136,6 +140,10 @@ impl<W: Write> Writer<W> {
         for (reason, name) in news(&mut self.reasons, &mentioned.reasons, of_reason) {
             self.line(&Line::Named(NameRecord::Reason { reason, name }))?;
         }
+        let of_line = |number| names.line(number);
+        for (number, name) in news(&mut self.lines, &mentioned.lines, of_line) {
+            self.line(&Line::Named(NameRecord::InterruptLine { number, name }))?;
+        }
         Ok(())
     }
 }
@@ -158,6 +166,7 @@ struct ReferencedIds {
     processes: Vec<Process>,
     devices: Vec<Device>,
     reasons: Vec<u32>,
+    lines: Vec<u32>,
     sockets: Vec<u64>,
 }
 
@@ -166,9 +175,18 @@ impl ReferencedIds {
         let mut all = Self::default();
         for cpu in &line.cpus {
             cpu.caused.iter().for_each(|(cause, ..)| all.cause(*cause));
-            for (runner, _) in &cpu.suffered {
+            for (runner, _) in cpu.suffered.iter().chain(&cpu.interrupted) {
                 if let Runner::Process(process) = runner {
                     all.processes.push(*process);
+                }
+            }
+            for (interrupt, ..) in &cpu.interrupts {
+                match interrupt {
+                    Interrupt::Line(number) => all.lines.push(*number),
+                    Interrupt::Ipi { sender: IpiSender::Process(process), .. } => {
+                        all.processes.push(*process);
+                    }
+                    Interrupt::Ipi { .. } | Interrupt::Vector(_) => {}
                 }
             }
         }
@@ -176,6 +194,7 @@ impl ReferencedIds {
         once(&mut all.processes);
         once(&mut all.devices);
         once(&mut all.reasons);
+        once(&mut all.lines);
         once(&mut all.sockets);
         all
     }

@@ -57,6 +57,13 @@ impl Table {
                 Runner::NapiThread => ran_on.napi_threads_ns += ns,
             }
         }
+        for (runner, ns) in &accounts.interrupted {
+            if let Runner::Process(process) = runner {
+                let row = processes.entry((*process, false)).or_default();
+                row.suffered_ns += ns;
+                row.interrupted_ns += ns;
+            }
+        }
         let name = |((process, estimate), row): ((Process, bool), ProcessRow)| {
             ProcessRow { estimate, ..row }.of(process, names.process(process))
         };
@@ -70,6 +77,7 @@ impl Table {
             groups: None,
             unnamed_ns: 0,
             unowned: merged(unowned),
+            interrupts: super::interrupts::rows(accounts, names),
             attributed: AttributedShares::of(accounts),
             ran_on,
             sample: SampledPart::of(estimate),

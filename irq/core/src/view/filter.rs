@@ -5,7 +5,7 @@ use super::Table;
 impl Table {
     /// Keeps packets received or sent by a device: `eth0`, in any network namespace, or `eth0@4026532281`. For
     /// processes this applies to time caused. Time suffered has no device, and stays with the remaining
-    /// processes.
+    /// processes. Hard interrupts have no device of the network.
     pub fn keep_device(&mut self, device: &str) {
         let is = |name: &String| is_device(name, device);
         self.processes = std::mem::take(&mut self.processes)
@@ -17,6 +17,7 @@ impl Table {
             .filter(|row| !row.parts.is_empty())
             .collect();
         self.name_time();
+        self.interrupts.clear();
         self.unowned.retain(|row| [&row.device, &row.to].into_iter().flatten().any(is));
     }
 

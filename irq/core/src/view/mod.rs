@@ -5,6 +5,7 @@ mod error;
 mod filter;
 mod folded;
 mod group;
+mod interrupts;
 mod order;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use crate::charge::Attribution;
 use crate::charge::sample::StandardError;
 
 pub use group::{Fold, GroupKey, GroupRow, Groups};
+pub use interrupts::InterruptRow;
 pub use order::Order;
 
 /// Accounts of a period, with names, of one CPU or of several.
@@ -40,6 +42,8 @@ pub struct Table {
     pub unnamed_ns: u64,
     /// Time that no process caused.
     pub unowned: Vec<UnownedRow>,
+    /// Hard interrupts, most time first.
+    pub interrupts: Vec<InterruptRow>,
     /// Caused time by the evidence for its cause.
     pub attributed: AttributedShares,
     /// The interrupted tasks.
@@ -86,8 +90,10 @@ pub struct ProcessRow {
     pub ended: bool,
     /// Softirq time that it caused, in nanoseconds.
     pub caused_ns: u64,
-    /// Softirq time that interrupted it, in nanoseconds.
+    /// Softirqs and hard interrupts on its time, in nanoseconds.
     pub suffered_ns: u64,
+    /// Hard interrupts alone, in nanoseconds.
+    pub interrupted_ns: u64,
     /// Packets for it.
     pub packets: u64,
     /// Nanoseconds per packet; none without packets.

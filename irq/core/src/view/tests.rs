@@ -3,7 +3,8 @@
 use super::*;
 use crate::charge::sample::{Estimate, Sample};
 use crate::charge::{
-    Accounts, Amount, Attribution, Cause, Class, Device, Owner, Process, Runner, Softirq,
+    Accounts, Amount, Attribution, Cause, Class, Device, Interrupt, InterruptAmount, IpiReason,
+    IpiSender, Owner, Process, Runner, Softirq,
 };
 use crate::names::{Description, Names, ProcessInfo};
 
@@ -41,10 +42,18 @@ impl Names for FixedNames {
     fn reason(&mut self, reason: u32) -> String {
         format!("reason {reason}")
     }
+
+    fn line(&mut self, number: u32) -> String {
+        format!("line {number}")
+    }
 }
 
 fn device(netns: u32, index: u32) -> Device {
     Device { netns, index }
+}
+
+fn rps_of(sender: IpiSender) -> Interrupt {
+    Interrupt::Ipi { reason: IpiReason::Rps, sender }
 }
 
 fn accounts() -> Accounts {
@@ -72,6 +81,12 @@ fn accounts() -> Accounts {
         ]
         .into(),
         measured_ns,
+        interrupts: [
+            (Interrupt::Line(9), InterruptAmount { ns: 30, count: 3 }),
+            (rps_of(IpiSender::Process(SERVER)), InterruptAmount { ns: 47, count: 2 }),
+        ]
+        .into(),
+        interrupted: [(Runner::Process(VICTIM), 70), (Runner::Idle, 7)].into(),
         hardirq_ns: 77,
     }
 }
@@ -94,11 +109,25 @@ fn caused_and_suffered_time_are_one_row() {
     let parts: Vec<_> = server.parts.iter().map(|p| (p.device.as_str(), p.ns)).collect();
     assert_eq!(parts, [("eth1@2", 500), ("eth1", 300)]);
     let victim = table.processes.iter().find(|row| row.pid == 30).unwrap();
-    assert_eq!((victim.caused_ns, victim.suffered_ns, victim.ns_per_packet), (0, 1500, None));
+    assert_eq!((victim.caused_ns, victim.suffered_ns, victim.ns_per_packet), (0, 1570, None));
+    assert_eq!(victim.interrupted_ns, 70);
     let gone = table.processes.iter().find(|row| row.pid == 20).unwrap();
     assert_eq!((gone.command.as_deref(), gone.ended), (None, true));
     assert_eq!((table.imbalance_ns, table.hardirq_ns), (0, 77));
     assert_eq!((table.ran_on.processes_ns, table.ran_on.idle_ns), (1555, 500));
+}
+
+#[test]
+fn hard_interrupts_have_rows() {
+    let rows = table().interrupts;
+    let [rps, line] = rows.as_slice() else { panic!("{rows:?}") };
+    assert_eq!((rps.class, rps.sender.as_deref()), ("rps", Some("server[10]")));
+    assert_eq!((rps.ns, rps.count), (47, 2));
+    assert_eq!((line.class, line.line.as_deref()), ("device", Some("line 9")));
+    let accounts = accounts();
+    assert_eq!(accounts.interrupt_imbalance_ns(), 0);
+    assert_eq!(accounts.since(&Accounts::default()), accounts);
+    assert_eq!(accounts.since(&accounts), Accounts::default());
 }
 
 #[test]

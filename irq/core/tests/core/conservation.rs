@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use onbeat_irq_core::charge::{
-    Accounts, Attribution, Cause, Class, Device, Event, EventKind, Ledger, PollReport, Process,
-    Runner, Softirq,
+    Accounts, Attribution, Cause, Class, Device, Event, EventKind, Interrupt, Ledger, PollReport,
+    Process, Runner, Softirq, Vector,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
+
+const TIMER_EXIT: EventKind =
+    EventKind::HardirqExit(Interrupt::Vector(Vector::LocalTimer), Runner::Idle);
 
 /// An event within a run, and its time after the previous event.
 #[derive(Debug, Clone)]
@@ -62,7 +65,7 @@ impl Script {
                         self.now += ns;
                         self.hardirq_ns += ns;
                     }
-                    durations.iter().for_each(|_| self.event(EventKind::HardirqExit));
+                    durations.iter().for_each(|_| self.event(TIMER_EXIT));
                 }
             }
         }
@@ -184,7 +187,7 @@ fn soup() -> impl Strategy<Value = Vec<(u64, EventKind)>> {
         Just(EventKind::ThreadIn),
         Just(EventKind::ThreadOut { ran_ns: 0 }),
         Just(EventKind::HardirqEnter),
-        Just(EventKind::HardirqExit),
+        Just(TIMER_EXIT),
         vector().prop_map(EventKind::SoftirqEnter),
         (vector(), runner()).prop_map(|(vector, runner)| EventKind::SoftirqExit(vector, runner)),
         point(),
@@ -205,6 +208,7 @@ fn check(accounts: &Accounts, script: &Script) -> Result<(), TestCaseError> {
     prop_assert_eq!(accounts.measured_ns, running);
     prop_assert_eq!(&accounts.suffered, &script.running);
     prop_assert_eq!(accounts.hardirq_ns, script.hardirq_ns);
+    prop_assert_eq!(accounts.interrupt_imbalance_ns(), 0);
     prop_assert_eq!(accounts.imbalance_ns(), 0);
     let polled = |class: &Class| {
         matches!(

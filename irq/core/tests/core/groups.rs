@@ -36,6 +36,10 @@ impl Names for NumberedNames {
     fn reason(&mut self, reason: u32) -> String {
         format!("reason {reason}")
     }
+
+    fn line(&mut self, line: u32) -> String {
+        format!("line {line}")
+    }
 }
 
 fn device() -> impl Strategy<Value = Device> {

@@ -1,8 +1,8 @@
 //! Examples of the ledger: a CPU's time line, and its accounts.
 
 use onbeat_irq_core::charge::{
-    Accounts, Amount, Attribution, Cause, Class, Device, Event, EventKind, Ledger, PollReport,
-    Process, Runner, Softirq,
+    Accounts, Amount, Attribution, Cause, Class, Device, Event, EventKind, Interrupt,
+    InterruptAmount, Ledger, PollReport, Process, Runner, Softirq, Vector,
 };
 
 const ETH0: Device = Device { netns: 7, index: 2 };
@@ -12,6 +12,8 @@ const TO_SERVER: Cause = Cause::Process { process: SERVER, device: ETH0, by: Att
 const RX_IN_VICTIM: EventKind = EventKind::SoftirqExit(Softirq::NetRx, Runner::Process(VICTIM));
 const ENTER_RX: EventKind = EventKind::SoftirqEnter(Softirq::NetRx);
 const DELIVER: EventKind = EventKind::Deliver { cause: TO_SERVER, packets: 1 };
+const TIMER: Interrupt = Interrupt::Vector(Vector::LocalTimer);
+const TIMER_EXIT: EventKind = EventKind::HardirqExit(TIMER, Runner::Process(VICTIM));
 const POLL_END: EventKind =
     EventKind::PollEnd { device: ETH0, polled: PollReport { work: 1, xdp: false, full: false } };
 
@@ -59,20 +61,24 @@ fn a_server_that_receives_on_its_own_time_needs_no_correction() {
 fn hard_interrupts_are_cut_out() {
     let accounts = accounts(&[
         (0, EventKind::HardirqEnter),
-        (50, EventKind::HardirqExit),
+        (50, TIMER_EXIT),
         (100, ENTER_RX),
         (200, EventKind::HardirqEnter),
         // A second one within the first; its events do not belong to the packet.
         (210, EventKind::HardirqEnter),
         (220, DELIVER),
-        (230, EventKind::HardirqExit),
-        (300, EventKind::HardirqExit),
+        (230, TIMER_EXIT),
+        (300, TIMER_EXIT),
         (400, DELIVER),
         (450, POLL_END),
         (500, RX_IN_VICTIM),
     ]);
     assert_eq!(caused(&accounts, TO_SERVER), (300, 1));
     assert_eq!((accounts.measured_ns, accounts.hardirq_ns), (300, 150));
+    // The inner one is part of the outer one.
+    assert_eq!(accounts.interrupts, [(TIMER, InterruptAmount { ns: 150, count: 2 })].into());
+    assert_eq!(accounts.interrupted_ns(VICTIM), 150);
+    assert_eq!(accounts.interrupt_imbalance_ns(), 0);
     assert_eq!(accounts.imbalance_ns(), 0);
 }
 
@@ -152,7 +158,7 @@ fn outside_of_bottom_halves_nothing_is_charged() {
         (20, POLL_END),
         (30, RX_IN_VICTIM),
         (40, EventKind::ThreadOut { ran_ns: 0 }),
-        (50, EventKind::HardirqExit),
+        (50, TIMER_EXIT),
     ]);
     assert_eq!(accounts, Accounts::default());
 }

@@ -56,6 +56,7 @@ pub(super) fn of(
     outcome.figure("caused and suffered, by process", processes(&table));
     outcome.figure("caused, by process, device and direction", devices);
     outcome.figure("caused by no process", unowned(&table));
+    outcome.figure("hard interrupts", interrupts(&table));
     outcome.figure("caused, by evidence", evidence(&table));
     outcome.figure("softirq time by context", ran_on(&table));
     outcome.figure("user and system time, by the kernel and corrected", times(&mut summary));
@@ -179,6 +180,18 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
          before"
             .into(),
     );
+    if let Some(ns) = summary.header.interrupt_entry_ns {
+        notes.push(format!(
+            "each hard interrupt of a process contains {ns} ns around its handler, a mean measured at \
+             the start of the recording"
+        ));
+    }
+    if !summary.header.absent.is_empty() {
+        notes.push(format!(
+            "hard interrupts: the kernel has no tracepoints {}",
+            summary.header.absent.join(", ")
+        ));
+    }
     if let Some(sample) = table.sample {
         let all_ns = sample.looked_at_ns + sample.skipped_ns;
         notes.push(format!(
@@ -385,6 +398,26 @@ fn unowned(table: &Table) -> Counters {
         );
     }
     rows.counters
+}
+
+fn interrupts(table: &Table) -> Counters {
+    let mut counters = Counters::new([
+        ("class", ""),
+        ("line", ""),
+        ("sender", ""),
+        ("time", "ns"),
+        ("interrupts", ""),
+    ]);
+    for row in table.interrupts.iter().take(ROWS) {
+        counters.row([
+            Cell::from(row.class),
+            text(&row.line),
+            text(&row.sender),
+            row.ns.into(),
+            row.count.into(),
+        ]);
+    }
+    counters
 }
 
 fn evidence(table: &Table) -> Counters {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use onbeat_irq_core::charge::Attribution;
 use onbeat_irq_core::charge::sample::StandardError;
 use onbeat_irq_core::view::{
-    DeviceShare, GroupKey, GroupRow, Groups, ProcessRow, Table, UnownedRow,
+    DeviceShare, GroupKey, GroupRow, Groups, InterruptRow, ProcessRow, Table, UnownedRow,
 };
 use onbeat_report::format;
 use onbeat_report::table::Alignment;
@@ -141,6 +141,27 @@ pub fn unowned(row: &UnownedRow, length_ns: u64) -> [String; 5] {
     [class, time, packets, per_packet(row.ns_per_packet), device]
 }
 
+/// Maximum number of lines of hard interrupts.
+pub const INTERRUPTS: usize = 5;
+
+/// The line of hard interrupts: their number is in the column of packets.
+#[must_use]
+pub fn interrupt(row: &InterruptRow, length_ns: u64) -> [String; 5] {
+    let from = match (&row.line, &row.sender) {
+        (Some(line), _) => line.clone(),
+        (None, Some(sender)) => format!("sent by {sender}"),
+        (None, None) => String::new(),
+    };
+    let each = (row.count > 0).then(|| row.ns as f64 / row.count as f64);
+    [
+        format!("hard interrupt: {}", row.class),
+        share(row.ns, length_ns),
+        row.count.to_string(),
+        per_packet(each),
+        from,
+    ]
+}
+
 /// The line of the ledger's own cost.
 #[must_use]
 pub fn own(snapshot: &Snapshot) -> [String; 5] {
@@ -235,6 +256,9 @@ pub fn summary(table: &Table, snapshot: &Snapshot) -> String {
     }
     if table.unnamed_ns > 0 {
         text += &format!("; by processes without a name {}", of(table.unnamed_ns));
+    }
+    if !snapshot.absent.is_empty() {
+        text += &format!("; this kernel has no {}", snapshot.absent.join(", "));
     }
     if snapshot.unrecorded_ns > 0 {
         text += &format!("; no room in the table for {}", of(snapshot.unrecorded_ns));
@@ -399,6 +423,21 @@ mod tests {
             process(&row, 1000).iter().map(|line| (line[2].clone(), line[4].clone())).collect();
         let expected = [("~25.0 %", "~2"), ("~20.0 %", "~1"), ("~5.0 %", "~1")];
         assert_eq!(marked, expected.map(|(time, packets)| (time.into(), packets.into())));
+    }
+
+    #[test]
+    fn hard_interrupts_have_number_and_origin() {
+        let rps = InterruptRow {
+            class: "rps",
+            sender: Some("NET_RX".into()),
+            ns: 100,
+            count: 2,
+            ..InterruptRow::default()
+        };
+        let expected = ["hard interrupt: rps", "10.0 %", "2", "50 ns", "sent by NET_RX"];
+        assert_eq!(interrupt(&rps, 1000), expected.map(String::from));
+        let line = InterruptRow { line: Some("eth0-rx".into()), sender: None, count: 0, ..rps };
+        assert_eq!(interrupt(&line, 1000)[3..], ["".to_owned(), "eth0-rx".to_owned()]);
     }
 
     #[test]

@@ -48,6 +48,10 @@ pub struct Snapshot {
     pub unrecorded_ns: u64,
     /// The NUMA node of each CPU.
     pub nodes: BTreeMap<u32, u32>,
+    /// Tracepoints of hard interrupts that the kernel does not have.
+    pub absent: Vec<&'static str>,
+    /// The time around the handler of an interrupt, included for each, in nanoseconds; 0: not known.
+    pub interrupt_entry_ns: u64,
 }
 
 /// The JSON object of an interval.
@@ -59,6 +63,8 @@ struct JsonSnapshot {
     table: Table,
     own: OwnCost,
     unrecorded_ns: u64,
+    absent: Vec<&'static str>,
+    interrupt_entry_ns: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cpus: Vec<CpuTable>,
 }
@@ -119,6 +125,8 @@ impl Snapshot {
             own: reading.own,
             unrecorded_ns: reading.interval.unrecorded_ns,
             nodes: watch.nodes.clone(),
+            absent: watch.meter.tracer().absent().to_vec(),
+            interrupt_entry_ns: watch.meter.tracer().entry_ns(),
         }
     }
 
@@ -184,6 +192,8 @@ impl Snapshot {
             table: self.all(options, names),
             own: self.own,
             unrecorded_ns: self.unrecorded_ns,
+            absent: self.absent.clone(),
+            interrupt_entry_ns: self.interrupt_entry_ns,
             cpus: self.each(options, names),
         };
         Ok(serde_json::to_string(&printed)? + "\n")

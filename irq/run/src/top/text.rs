@@ -44,6 +44,9 @@ fn tables(table: &Table, own: Option<&Snapshot>) -> String {
     for row in &table.unowned {
         unowned.row(cells::unowned(row, table.length_ns));
     }
+    for row in table.interrupts.iter().take(cells::INTERRUPTS) {
+        unowned.row(cells::interrupt(row, table.length_ns));
+    }
     if let Some(snapshot) = own {
         unowned.row(cells::own(snapshot));
     }

@@ -2,6 +2,7 @@
 
 mod descriptions;
 mod devices;
+mod lines;
 mod processes;
 mod saved;
 mod stat;
@@ -66,5 +67,9 @@ impl names::Names for Names {
 
     fn reason(&mut self, reason: u32) -> String {
         self.reasons.name(reason)
+    }
+
+    fn line(&mut self, number: u32) -> String {
+        lines::line(number)
     }
 }

@@ -1,9 +1,9 @@
 //! Converts rows and events of the programs to types of the ledger.
 
-use crate::abi::{irq_event, irq_key, irq_kind, irq_what};
+use crate::abi::{irq_event, irq_key, irq_kind, irq_reason, irq_sender, irq_vector, irq_what};
 use onbeat_irq_core::charge::{
-    Accounts, Amount, Attribution, Cause, Class, Device, Event, EventKind, PollReport, Process,
-    Runner, Softirq,
+    Accounts, Amount, Attribution, Cause, Class, Device, Event, EventKind, Interrupt,
+    InterruptAmount, IpiReason, IpiSender, PollReport, Process, Runner, Softirq, Vector,
 };
 
 /// Adds a row of a CPU to its accounts. Zero rows are those of other CPUs.
@@ -15,6 +15,11 @@ pub(super) fn row(key: &irq_key, amount: Amount, accounts: &mut Accounts) {
         accounts.caused.insert(cause, amount);
     } else if let Some(runner) = runner(key) {
         accounts.suffered.insert(runner, amount.ns);
+    } else if let Some(interrupt) = interrupt(key) {
+        let Amount { ns, packets: count } = amount;
+        accounts.interrupts.insert(interrupt, InterruptAmount { ns, count });
+    } else if let Some(runner) = interrupted(key) {
+        accounts.interrupted.insert(runner, amount.ns);
     }
 }
 
@@ -69,6 +74,46 @@ fn runner(key: &irq_key) -> Option<Runner> {
         irq_kind::IRQ_BY_IDLE => Runner::Idle,
         irq_kind::IRQ_BY_KSOFTIRQD => Runner::Ksoftirqd,
         irq_kind::IRQ_BY_NAPI_THREAD => Runner::NapiThread,
+        _ => return None,
+    })
+}
+
+fn interrupt(key: &irq_key) -> Option<Interrupt> {
+    Some(match irq_kind(key.kind) {
+        irq_kind::IRQ_LINE => Interrupt::Line(key.a),
+        irq_kind::IRQ_VECTOR => Interrupt::Vector(match irq_vector(key.a) {
+            irq_vector::IRQ_LOCAL_TIMER => Vector::LocalTimer,
+            irq_vector::IRQ_IRQ_WORK => Vector::IrqWork,
+            irq_vector::IRQ_THERMAL => Vector::Thermal,
+            _ => return None,
+        }),
+        irq_kind::IRQ_IPI => Interrupt::Ipi {
+            reason: match irq_reason(key.netns) {
+                irq_reason::IRQ_RESCHEDULE => IpiReason::Reschedule,
+                irq_reason::IRQ_WAKE_UP => IpiReason::WakeUp,
+                irq_reason::IRQ_RPS => IpiReason::Rps,
+                irq_reason::IRQ_CALL => IpiReason::Call,
+                irq_reason::IRQ_BROADCAST => IpiReason::Broadcast,
+                _ => return None,
+            },
+            sender: match irq_sender(key.device) {
+                irq_sender::IRQ_SENDER_PROCESS => IpiSender::Process(process(key)),
+                irq_sender::IRQ_SENDER_SOFTIRQ => IpiSender::Softirq(Softirq::from_number(key.a)?),
+                irq_sender::IRQ_SENDER_INTERRUPT => IpiSender::Interrupt,
+                irq_sender::IRQ_SENDER_IDLE => IpiSender::Idle,
+                _ => IpiSender::Unknown,
+            },
+        },
+        _ => return None,
+    })
+}
+
+fn interrupted(key: &irq_key) -> Option<Runner> {
+    Some(match irq_kind(key.kind) {
+        irq_kind::IRQ_INTERRUPTED_PROCESS => Runner::Process(process(key)),
+        irq_kind::IRQ_INTERRUPTED_IDLE => Runner::Idle,
+        irq_kind::IRQ_INTERRUPTED_KSOFTIRQD => Runner::Ksoftirqd,
+        irq_kind::IRQ_INTERRUPTED_NAPI_THREAD => Runner::NapiThread,
         _ => return None,
     })
 }

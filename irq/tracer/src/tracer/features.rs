@@ -20,7 +20,31 @@ pub(super) struct KernelFeatures {
     pub(super) forwards: bool,
     /// The root of the control groups of version 2.
     pub(super) group: Option<OwnedFd>,
+    /// Tracepoints of [`INTERRUPTS`] that this kernel does not have.
+    pub(super) absent: Vec<&'static str>,
+    /// Address of the kernel's function for packets that another CPU takes; 0: unknown.
+    pub(super) rps_trigger_softirq: u64,
 }
+
+/// Tracepoints of hard interrupts and their senders that not all kernels have. Vectors are those of x86; senders
+/// require Linux 6.4 to 6.6.
+const INTERRUPTS: [&str; 15] = [
+    "local_timer_entry",
+    "local_timer_exit",
+    "irq_work_entry",
+    "irq_work_exit",
+    "thermal_apic_entry",
+    "thermal_apic_exit",
+    "reschedule_entry",
+    "reschedule_exit",
+    "call_function_single_entry",
+    "call_function_single_exit",
+    "call_function_entry",
+    "call_function_exit",
+    "ipi_send_cpu",
+    "ipi_send_cpumask",
+    "csd_queue_cpu",
+];
 
 /// The ledger requires these.
 const REQUIRED: [(&str, &str); 12] = [
@@ -46,6 +70,8 @@ impl KernelFeatures {
         }
         let found = Tracepoints::require(&REQUIRED)?;
         Ok(Self {
+            absent: INTERRUPTS.into_iter().filter(|name| found.arguments(name).is_none()).collect(),
+            rps_trigger_softirq: function("rps_trigger_softirq").unwrap_or(0),
             tcp_probe: found.arguments("tcp_probe").is_some(),
             sends: a_device_has("device"),
             group: onbeat_bpf::root_group(),
@@ -53,6 +79,17 @@ impl KernelFeatures {
             drops_name_socket: found.arguments("kfree_skb").is_some_and(|count| count >= 4),
         })
     }
+}
+
+/// Address of a function of the kernel, where it is reported.
+fn function(name: &str) -> Option<u64> {
+    let text = fs::read_to_string("/proc/kallsyms").ok()?;
+    let of_name = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let address = fields.next()?;
+        (fields.nth(1)? == name).then(|| u64::from_str_radix(address, 16).ok())?
+    };
+    text.lines().find_map(of_name)
 }
 
 /// Whether a device of this namespace has such an entry: "device" for those with a driver of physical or

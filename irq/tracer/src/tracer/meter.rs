@@ -79,6 +79,14 @@ impl Meter {
         self.tracer.resume()
     }
 
+    /// As [`Tracer::attach_idle`].
+    ///
+    /// # Errors
+    /// As [`Tracer::start`].
+    pub fn attach_idle(&mut self) -> Result<()> {
+        self.tracer.attach_idle()
+    }
+
     /// Starts sampling packets.
     pub(super) fn begin_window(&mut self) -> Result<()> {
         self.tracer.sample_packets()
@@ -142,7 +150,7 @@ impl Meter {
             inspected += since(now.inspected, before.inspected);
             cpus.push(Accounts {
                 measured_ns: since(now.measured_ns, before.measured_ns),
-                hardirq_ns: since(now.hardirq_ns, before.hardirq_ns),
+                hardirq_ns: since(now.interrupt_ns, before.interrupt_ns),
                 ..Accounts::default()
             });
         }

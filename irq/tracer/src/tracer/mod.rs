@@ -2,6 +2,7 @@
 
 mod cost;
 mod decode;
+mod entry;
 mod events;
 mod features;
 mod links;
@@ -94,6 +95,7 @@ pub struct Tracer {
     walker: Walker,
     /// The root of the control groups, if the kernel has them.
     group: Option<OwnedFd>,
+    absent: Vec<&'static str>,
 }
 
 /// The variables of the programs.
@@ -104,6 +106,7 @@ struct Mode {
     inspect: bool,
     walk: u32,
     replace: bool,
+    entry_ns: u64,
 }
 
 /// Data that the tracer could not keep.
@@ -181,6 +184,8 @@ impl Tracer {
                 (ON_TICK, records == Records::Ticks),
             ];
             used.iter().filter(|(_, used)| !used).for_each(|(program, _)| object.skip(program));
+            points.absent.iter().for_each(|point| object.skip(&format!("on_{point}")));
+            object.set_entries("senders", cpus()? as u32)?;
             match records {
                 Records::None => {}
                 Records::Events => object.set_entries("events", EVENTS)?,
@@ -199,20 +204,34 @@ impl Tracer {
             forwards: points.forwards,
             sends: points.sends,
             group: points.group,
+            absent: points.absent,
+        })
+    }
+
+    /// Attaches the programs of a stopped tracer, which return at once: no ledger is kept. This is the least cost of
+    /// programs at these points. [`Tracer::stop`] detaches them.
+    ///
+    /// # Errors
+    /// As [`Tracer::start`].
+    pub fn attach_idle(&mut self) -> Result<()> {
+        let Self { object, links, in_use, sampled, group, .. } = self;
+        links.attach(object, group.as_ref(), |name| {
+            let later = *sampled && AT_PACKETS.contains(&name);
+            ![ON_TICK, EACH_FILE].contains(&name) && !later && is_used(in_use, name)
         })
     }
 
     /// Attaches the programs, those at packets only if all packets are observed, and starts them at once.
     fn attach(&mut self) -> Result<()> {
-        let Self { object, links, in_use, sampled, group, .. } = self;
-        links.attach(object, group.as_ref(), |name| {
-            let later = *sampled && AT_PACKETS.contains(&name);
-            ![ON_TICK, EACH_FILE].contains(&name) && !later && is_used(in_use, name)
-        })?;
+        self.attach_idle()?;
         table::clear_after::<irq_totals>(&self.map("cpus"), "cpus", &0u32.to_ne_bytes())?;
         // Sockets that are opened during the walk are recorded when the ledger is kept.
         self.find_owners()?;
         self.mode = Mode { kept: true, skip: self.sampled, ..self.mode };
+        self.apply()?;
+        if self.mode.entry_ns == 0 {
+            self.mode.entry_ns = entry::measure(self)?.unwrap_or(0);
+        }
         self.apply()
     }
 
@@ -298,7 +317,7 @@ impl Tracer {
     }
 
     fn apply(&self) -> Result<()> {
-        let Mode { kept, skip, inspect, walk, replace } = self.mode;
+        let Mode { kept, skip, inspect, walk, replace, entry_ns } = self.mode;
         let [kept, skip, inspect, replace] =
             [kept, skip, inspect, replace].map(|value| [value.into()]);
         let values = [
@@ -307,6 +326,7 @@ impl Tracer {
             (offset_of!(bss, inspect), &inspect),
             (offset_of!(bss, replace), &replace),
             (offset_of!(bss, walk), &walk.to_ne_bytes()),
+            (offset_of!(bss, entry_ns), &entry_ns.to_ne_bytes()),
         ];
         self.object
             .set_variables(&values)
@@ -319,6 +339,20 @@ impl Tracer {
         let _ = self.set_mode(false, false);
         wait_for_programs();
         self.links.retain(|_| false);
+    }
+
+    /// The time around the handler of a hard interrupt that no tracepoint covers, in nanoseconds. Accounts contain it
+    /// for each interrupt of a process. 0: not known.
+    #[must_use]
+    pub fn entry_ns(&self) -> u64 {
+        self.mode.entry_ns
+    }
+
+    /// The tracepoints of hard interrupts and of their senders that this kernel does not have. The time of these
+    /// interrupts is in no account.
+    #[must_use]
+    pub fn absent(&self) -> &[&'static str] {
+        &self.absent
     }
 
     fn map(&self, name: &str) -> Map<'_> {
@@ -336,7 +370,7 @@ impl Tracer {
             .iter()
             .map(|totals| Accounts {
                 measured_ns: totals.measured_ns,
-                hardirq_ns: totals.hardirq_ns,
+                hardirq_ns: totals.interrupt_ns,
                 ..Accounts::default()
             })
             .collect();
@@ -433,9 +467,13 @@ fn wait_for_programs() {
 fn row_count() -> Result<u32> {
     const AMOUNTS: usize = (64 << 20) / size_of::<irq_amount>();
     const MOST: usize = 65_536;
-    let cpus =
-        libbpf_rs::num_possible_cpus().map_err(|source| Error::kernel("count the CPUs", source))?;
-    Ok((AMOUNTS / cpus.max(1)).min(MOST) as u32)
+    Ok((AMOUNTS / cpus()?.max(1)).min(MOST) as u32)
+}
+
+/// The number of possible CPUs.
+fn cpus() -> onbeat_bpf::Result<usize> {
+    libbpf_rs::num_possible_cpus()
+        .map_err(|source| onbeat_bpf::Error::kernel("count the CPUs", source))
 }
 
 fn set_constants(object: &mut UnloadedObject, record: bool, points: &features::KernelFeatures) {
@@ -445,4 +483,6 @@ fn set_constants(object: &mut UnloadedObject, record: bool, points: &features::K
         (offset_of!(rodata, tcp_is_probed), points.tcp_probe),
     ];
     object.set_constants(&values.map(|(at, value)| (at, if value { &[1][..] } else { &[0] })));
+    let rps = points.rps_trigger_softirq.to_ne_bytes();
+    object.set_constants(&[(offset_of!(rodata, at_rps_trigger_softirq), &rps)]);
 }

@@ -84,7 +84,12 @@ fn the_kernel_and_the_pure_ledger_agree() {
     let pure: BTreeMap<u32, Accounts> =
         ledger.cpus().map(|(cpu, accounts)| (cpu, accounts.clone())).collect();
     // Hard interrupts are subtracted from the times before these are recorded.
-    let without_hardirqs = |accounts| Accounts { hardirq_ns: 0, ..accounts };
+    let without_hardirqs = |accounts| Accounts {
+        hardirq_ns: 0,
+        interrupts: BTreeMap::new(),
+        interrupted: BTreeMap::new(),
+        ..accounts
+    };
     // A program that was running when it was detached may still run.
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
@@ -105,7 +110,7 @@ fn kind(kind: &EventKind) -> &'static str {
     match kind {
         EventKind::ThreadIn | EventKind::ThreadOut { .. } => "thread",
         EventKind::SoftirqEnter(_) | EventKind::SoftirqExit(..) => "softirq",
-        EventKind::HardirqEnter | EventKind::HardirqExit => {
+        EventKind::HardirqEnter | EventKind::HardirqExit(..) => {
             unreachable!("{kind:?} is not recorded")
         }
         EventKind::Arrive { packets: 2.., .. } => "merged",

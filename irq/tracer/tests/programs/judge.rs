@@ -20,7 +20,7 @@ use onbeat_testing::require_that;
 use crate::harness::{BOUND, World, possible};
 
 /// These tests measure times: one at a time.
-fn turn() -> MutexGuard<'static, ()> {
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -232,12 +232,25 @@ impl Drop for Service {
 
 /// Runs a program in a host's namespace to its end.
 pub(crate) fn run(host: &Handle, command: &[&str]) -> Output {
-    let (program, arguments) = command.split_first().unwrap();
-    let output = host.namespace().run(|| Command::new(program).args(arguments).output());
-    let output = output.unwrap().unwrap();
+    let output = output_of(host, command);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{command:?}: {text}");
     output
+}
+
+fn output_of(host: &Handle, command: &[&str]) -> Output {
+    let (program, arguments) = command.split_first().unwrap();
+    let output = host.namespace().run(|| Command::new(program).args(arguments).output());
+    output.unwrap().unwrap()
+}
+
+/// Runs a program in a host's namespace until it succeeds.
+pub(crate) fn wait_for_success(host: &Handle, command: &[&str]) {
+    let deadline = Instant::now() + BOUND;
+    while !output_of(host, command).status.success() {
+        assert!(Instant::now() < deadline, "{command:?} does not succeed");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Waits until a server accepts connections.

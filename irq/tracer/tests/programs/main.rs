@@ -14,4 +14,5 @@ mod reader;
 
 mod datagrams;
 mod judge;
+mod victim;
 mod web;

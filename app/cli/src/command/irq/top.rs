@@ -20,10 +20,10 @@ use onbeat_terminal::values::parse_sample_ratio;
 
 /// Show live which processes cause softirq time, and which lose time to it
 ///
-/// CAUSED is time in softirqs and NAPI threads for packets of a process. SUFFERED is softirq and NAPI time
-/// that interrupted the process. Both are shares of one CPU. Time that belongs to no process (forwarded packets,
+/// CAUSED is time in softirqs and NAPI threads for packets of a process. SUFFERED is softirq, NAPI and hard
+/// interrupt time that interrupted the process. Both are shares of one CPU. Time that belongs to no process (forwarded packets,
 /// drops, timers) is listed below. Keys on a terminal: h help, / search, s sort order, b key of groups,
-/// t tree, d device, e lines of devices, c per-CPU view, space pause, arrows scroll, q quit.
+/// t tree, space pause, q quit. The help lists all keys.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -4,7 +4,7 @@ use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
 
 use super::accuracy::{self, AccuracyRound, AttributionShares};
-use super::overhead::{self, PacketRate};
+use super::overhead::{self, OverheadRound, PacketRate};
 use super::{IrqResults, Options};
 
 /// Maximum share of a CPU's time that may be missing in the accounts, in percent.
@@ -98,22 +98,34 @@ fn shares(cases: &[accuracy::AccuracyCase]) -> Counters {
 
 fn costs(outcome: &mut Outcome, case: &overhead::OverheadCase) {
     let name = |what: &str| format!("{what}, {}", case.name);
-    let rates: Vec<(f64, f64)> = case
-        .rounds
-        .iter()
-        .map(|(with, without)| (with.packets_per_s, without.packets_per_s))
-        .collect();
-    outcome.figure(
-        name("packets per second with the ledger"),
-        Ratio::of_runs("packets/s", &rates, "without the ledger"),
-    );
-    let added: Vec<f64> = rates.iter().map(|(with, without)| 1e9 / with - 1e9 / without).collect();
+    let rates = |of: fn(&OverheadRound) -> PacketRate| -> Vec<(f64, f64)> {
+        let rates = |round: &OverheadRound| {
+            let per_s = |rate: PacketRate| rate.packets_per_s;
+            (per_s(of(round)), per_s(round.without))
+        };
+        case.rounds.iter().map(rates).collect()
+    };
+    let (with, idle) = (rates(|round| round.with), rates(|round| round.idle));
+    for (what, rates) in [
+        ("packets per second with the ledger", &with),
+        ("packets per second with its programs, which return at once", &idle),
+    ] {
+        let ratio = Ratio::of_runs("packets/s", rates, "without the ledger");
+        outcome.figure(name(what), ratio);
+    }
+    let ns = |(with, without): &(f64, f64)| 1e9 / with - 1e9 / without;
+    let added: Vec<f64> = with.iter().map(ns).collect();
     outcome.figure(
         name("time added to a packet by the ledger, sent, received and read"),
         Measurement::of_runs("ns", &added),
     );
-    let thread =
-        |(with, without): &(PacketRate, PacketRate)| Some(with.thread_ns? - without.thread_ns?);
+    let calls: Vec<f64> = idle.iter().map(ns).collect();
+    let beyond: Vec<f64> = added.iter().zip(&calls).map(|(all, calls)| all - calls).collect();
+    outcome.figure(
+        name("time added beyond that of programs that return at once"),
+        Measurement::of_runs("ns", &beyond),
+    );
+    let thread = |round: &OverheadRound| Some(round.with.thread_ns? - round.without.thread_ns?);
     let added: Vec<f64> = case.rounds.iter().filter_map(thread).collect();
     if !added.is_empty() {
         let figure = Measurement::of_runs("ns", &added);

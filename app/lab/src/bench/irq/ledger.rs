@@ -51,6 +51,14 @@ impl Ledger {
         Ok((done?, interval.estimates()))
     }
 
+    /// Performs a task with attached programs that return at once.
+    pub(super) fn idle_during<T>(&mut self, what: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.meter.attach_idle()?;
+        let done = what();
+        self.meter.stop();
+        done
+    }
+
     /// As [`Tracer::runs`].
     pub(super) fn runs(&self) -> Result<Vec<(String, Runs)>> {
         Ok(self.meter.tracer().runs()?)

@@ -1,4 +1,5 @@
-//! Overhead of the ledger: the same packets with and without it, alternating, on one CPU.
+//! Overhead of the ledger: the same packets with it, with programs that return at once, and without it, alternating, on
+//! one CPU.
 
 use std::time::Instant;
 
@@ -13,16 +14,24 @@ use super::flow::{BATCH, Flow, PacketKind};
 use super::ledger::Ledger;
 use super::rig::{Cable, Rig};
 use crate::Result;
-use crate::rounds::{Variant, pair};
 
 /// A receive mode.
 #[derive(Debug)]
 pub(super) struct OverheadCase {
     pub(super) name: &'static str,
-    /// With the ledger, and without it.
-    pub(super) rounds: Vec<(PacketRate, PacketRate)>,
+    pub(super) rounds: Vec<OverheadRound>,
     /// Run times of the ledger's programs.
     pub(super) programs: ProgramCosts,
+}
+
+/// The same packets in each variant.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OverheadRound {
+    /// With the ledger.
+    pub(super) with: PacketRate,
+    /// With its programs, which return at once.
+    pub(super) idle: PacketRate,
+    pub(super) without: PacketRate,
 }
 
 /// Throughput of packets.
@@ -57,10 +66,7 @@ pub(super) fn measure(
         for round in 0..options.rounds {
             progress
                 .update(|| format!("overhead, {name}, round {} of {}", round + 1, options.rounds));
-            rounds.push(pair(round, |variant| match variant {
-                Variant::Subject => bed.rate_with(&mut ledger, options),
-                Variant::Reference => Ok(bed.rate(options)?.0),
-            })?);
+            rounds.push(bed.round(round, &mut ledger, options)?);
         }
         let programs = bed.programs(&mut ledger, options)?;
         cases.push(OverheadCase { name, rounds, programs });
@@ -69,6 +75,21 @@ pub(super) fn measure(
 }
 
 impl OverheadBed<'_> {
+    /// The first variant changes from round to round.
+    fn round(&self, number: u32, ledger: &mut Ledger, options: &Options) -> Result<OverheadRound> {
+        let mut rates = [PacketRate { packets_per_s: 0.0, thread_ns: None }; 3];
+        for turn in 0..3 {
+            let variant = (number as usize + turn) % 3;
+            rates[variant] = match variant {
+                0 => self.rate(options)?.0,
+                1 => self.rate_with(ledger, options)?,
+                _ => ledger.idle_during(|| Ok(self.rate(options)?.0))?,
+            };
+        }
+        let [without, with, idle] = rates;
+        Ok(OverheadRound { with, idle, without })
+    }
+
     fn rate_with(&self, ledger: &mut Ledger, options: &Options) -> Result<PacketRate> {
         Ok(ledger.during(|| self.rate(options))?.0.0)
     }

@@ -52,6 +52,10 @@ impl names::Names for FixedNames {
     fn reason(&mut self, _: u32) -> String {
         "no socket".into()
     }
+
+    fn line(&mut self, _: u32) -> String {
+        "eth0".into()
+    }
 }
 
 fn accounts() -> Accounts {
@@ -79,6 +83,7 @@ fn accounts() -> Accounts {
         .into(),
         measured_ns: 400_000_000,
         hardirq_ns: 5_000_000,
+        ..Accounts::default()
     }
 }
 
