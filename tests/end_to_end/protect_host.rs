@@ -181,6 +181,38 @@ fn stations_behind_an_interface_are_protected() {
     assert_eq!(h1.link("lana").unwrap().mtu, 1500);
 }
 
+/// A daemon that was killed, and a command that is repeated.
+#[test]
+fn the_command_names_the_state_of_its_node() {
+    if !can_run() {
+        return;
+    }
+    let network = network();
+    let h1 = &network.h1;
+    let _removal = Removal(h1, "prot17");
+    let arguments = ["protect", "lana", "lanb", "--name", "prot17"];
+    let wrong = run_in(
+        h1.namespace(),
+        &[&arguments[..], &["--format", "rtag", "--backend", "xdp"]].concat(),
+    );
+    assert_eq!((wrong.code, wrong.err.lines().count()), (2, 1), "{}", wrong.err);
+    assert!(wrong.err.contains("--format rtag requires --backend packet"), "{}", wrong.err);
+    let made = run_in(h1.namespace(), &arguments);
+    assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
+    let again = run_in(h1.namespace(), &[&arguments[..], &["--save"]].concat());
+    assert_eq!((again.code, again.out.as_str()), (2, ""));
+    assert!(again.err.contains("onbeat protect --undo prot17"), "{}", again.err);
+    end_daemon(process_of("prot17"));
+    let again = run_in(h1.namespace(), &arguments);
+    assert_eq!((again.code, again.out.as_str()), (2, ""));
+    for remedy in ["onbeat run /run/onbeat/prot17.toml", "onbeat protect --undo prot17"] {
+        assert!(again.err.contains(remedy), "{}", again.err);
+    }
+    let undone = run_in(h1.namespace(), &["protect", "--undo", "prot17"]);
+    assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
+    assert_gone("prot17");
+}
+
 /// The cable of eth3 leads to LAN A.
 #[test]
 fn a_redbox_that_is_connected_to_a_lan_makes_no_storm() {

@@ -47,5 +47,5 @@ fn obstacles_are_reported_with_remedies_and_nothing_is_changed() {
     assert_gone("prot3");
     let undone = run(&["protect", "--undo", "prot3"]);
     assert_eq!(undone.code, 2, "{}", undone.out);
-    assert!(undone.err.contains("was not created by onbeat protect"), "{}", undone.err);
+    assert!(undone.err.contains("onbeat protect created no \"prot3\""), "{}", undone.err);
 }

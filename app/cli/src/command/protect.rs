@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Format of the frames on both networks
     #[arg(long, value_enum, default_value_t = FormatName::Prp, conflicts_with = "undo")]
     format: FormatName,
-    /// Name of the interface to create, and of its node
+    /// Name of the interface to create, of at most 10 characters, and of its node
     #[arg(long, default_value = "red0")]
     name: String,
     /// Protect the stations behind this interface (RedBox), instead of creating one
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = clap::value_parser!(u32).range(68..=4089), conflicts_with = "protected")]
     mtu: Option<u32>,
     /// Data plane [default: xdp for prp over NICs whose drivers support it, else packet]
-    #[arg(long, value_name = "NAME", value_parser = one_of(Backend::ALL), conflicts_with = "undo")]
+    #[arg(long, value_name = "NAME", value_parser = one_of(BACKENDS), conflicts_with = "undo")]
     backend: Option<Backend>,
     /// Print the changes and the configuration, and change nothing
     #[arg(long)]
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     /// Save the configuration in /etc/onbeat, and enable its service
     #[arg(long, conflicts_with = "check")]
     save: bool,
-    /// Remove a redundant interface, and restore the host
+    /// Remove a redundant interface, the only one or this, and restore the host
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "",
           conflicts_with_all = ["lans", "protected", "mtu", "check", "save"])]
     undo: Option<String>,
@@ -59,6 +59,9 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["check", "undo"])]
     json: bool,
 }
+
+/// Data planes of redundant interfaces.
+const BACKENDS: [(&str, Backend); 2] = [Backend::ALL[0], Backend::ALL[1]];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum FormatName {

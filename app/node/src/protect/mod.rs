@@ -104,7 +104,14 @@ impl Protection {
             let rule = name_rule();
             return Err(ProtectError::Name { name: self.name.clone(), rule });
         }
+        if let (Format::RTag, Some(backend)) = (self.format, self.backend)
+            && backend != Backend::Packet
+        {
+            return Err(ProtectError::Backend { backend });
+        }
         let handle = Handle::open().map_err(run::Error::from)?;
+        process::refuse_running(&self.name)?;
+        process::refuse_stopped(&self.name, &handle)?;
         let mut obstacles = Obstacles::default();
         let links = self.lans.each_ref().map(|name| obstacles.lan(&handle, name));
         let protected = self.protected.as_ref().map(|name| obstacles.link(&handle, name));
@@ -223,6 +230,9 @@ impl Protection {
             let mut line = format!("{}: {} {lan}; promiscuous", link.name, self.format.network());
             if self.format == Format::Prp {
                 line += ", received frames are not merged (GRO, LRO)";
+            }
+            if !link.up {
+                line += ", set up";
             }
             if let Some(mtu) = raised(link) {
                 let _ = write!(line, ", MTU {mtu} instead of {}", link.mtu);

@@ -6,7 +6,7 @@ use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Link, MAX_NAME};
 
 use super::session;
-use crate::config::VETH_SUFFIX;
+use crate::config::{Backend, VETH_SUFFIX};
 use crate::{control, run};
 
 /// Why a redundant interface cannot be created or removed.
@@ -25,11 +25,28 @@ pub enum ProtectError {
     Obstacles(Vec<String>),
     /// A node of this name runs.
     #[error(
-        "node {name:?} runs already; remove it with: onbeat down {name}, or use another --name"
+        "node {name:?} runs already; remove it first with: onbeat protect --undo {name}, or use another --name"
     )]
     Running {
         /// Its name.
         name: String,
+    },
+    /// The daemon of a node of this name was killed.
+    #[error(
+        "node {name:?} was stopped, and its interfaces are still changed; start it again with: onbeat run {}, or remove it \
+         with: onbeat protect --undo {name}", .file.display()
+    )]
+    Stopped {
+        /// Its name.
+        name: String,
+        /// Its configuration.
+        file: PathBuf,
+    },
+    /// A data plane that the format does not have.
+    #[error("--format rtag requires --backend packet, not {backend}; remove --backend")]
+    Backend {
+        /// The data plane.
+        backend: Backend,
     },
     /// A file of other content.
     #[error(
@@ -43,7 +60,9 @@ pub enum ProtectError {
         name: String,
     },
     /// A node that this command did not create.
-    #[error("node {name:?} was not created by onbeat protect; remove it with: onbeat down {name}")]
+    #[error(
+        "onbeat protect created no {name:?} on this host; if it is another node, remove it with: onbeat down {name}"
+    )]
     Unknown {
         /// Its name.
         name: String,

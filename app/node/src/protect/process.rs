@@ -40,6 +40,18 @@ pub(super) fn refuse_running(name: &str) -> Result<(), ProtectError> {
     }
 }
 
+/// Refuses a node whose daemon ended without restoring the host.
+pub(super) fn refuse_stopped(name: &str, handle: &Handle) -> Result<(), ProtectError> {
+    if run::changed_interfaces_of(handle, name) != Some(true) {
+        return Ok(());
+    }
+    let file = [Lifetime::Boot, Lifetime::Permanent]
+        .map(|lifetime| lifetime.directory().join(format!("{name}.toml")))
+        .into_iter()
+        .find(|file| file.exists());
+    Err(ProtectError::Stopped { name: name.to_owned(), file: file.unwrap_or_default() })
+}
+
 /// Whether the interfaces of a node are in this network namespace: that of its process, else where interfaces were
 /// changed, else by the names in its file.
 pub(super) fn is_here(name: &str, handle: &Handle) -> bool {
@@ -107,6 +119,8 @@ fn systemctl(arguments: &[&str]) -> Result<(), ProtectError> {
 fn spawn(file: &Path, log: &Path) -> Result<Child, ProtectError> {
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/onbeat"));
     let failed = |source| ProtectError::Spawn { program: program.clone(), source };
+    // The configuration can be in another one.
+    PrivateDirectory::create(Path::new(RUN)).map_err(run::Error::from)?;
     let output = onbeat_host::output::create(log).map_err(failed)?;
     let errors = output.try_clone().map_err(failed)?;
     let mut command = Command::new(&program);
