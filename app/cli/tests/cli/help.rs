@@ -128,8 +128,8 @@ const ENUMERATED: [(&[&str], &str); 9] = [
     (&["run", "--backend"], "xdp packet xsk"),
     (
         &["doctor", "--fix", "--only"],
-        "governor rt-throttling offloads coalescing energy-efficient threaded-napi irq-affinity \
-         napi-priority napi-affinity",
+        "governor rt-throttling offloads coalescing energy-efficient packet-steering threaded-napi \
+         irq-affinity napi-priority napi-affinity",
     ),
     (&["irq", "top", "--sort"], "caused suffered packets per-packet pid command"),
     (&["delay", "mirror", "--stamps"], "best nic kernel"),

@@ -151,13 +151,20 @@ pub(super) fn shares(
     link: &LinkConfig,
     reading: &Reading,
 ) -> impl Iterator<Item = (PortId, PortCounters)> + use<> {
+    let sent = reading.host.numbered + reading.supervised;
+    let delivered = reading.lans.iter().map(|counters| counters.accepted + counters.untagged).sum();
     let [a, b] = reading.lans.map(|counters| PortCounters {
         input_packets: counters.received,
+        output_packets: sent,
         passed: counters.accepted,
         discard: counters.duplicates,
         ..PortCounters::default()
     });
-    let host = PortCounters { input_packets: reading.host.received, ..PortCounters::default() };
+    let host = PortCounters {
+        input_packets: reading.host.received,
+        output_packets: delivered,
+        ..PortCounters::default()
+    };
     [(link.a, a), (link.b, b), (link.host, host)].into_iter()
 }
 

@@ -4,6 +4,7 @@ use onbeat_irq_core::charge::{Accounts, Process};
 use onbeat_irq_core::names::Names;
 use onbeat_irq_core::recording::{Correction, Summary, Timelines};
 use onbeat_irq_core::view::{DeviceShare, Fold, GroupKey, Groups, Table};
+use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Run, TimeSeries};
 
 use super::rows::Rows;
@@ -210,8 +211,8 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     }
     if let Some(others) = &table.others {
         notes.push(format!(
-            "tables list the first {ROWS} rows; the other {} processes are in the row \"{OTHERS}\"",
-            others.processes
+            "tables list the first {ROWS} rows; the row \"{OTHERS}\" has {}",
+            count(others.processes as u64, "other process")
         ));
     }
     notes

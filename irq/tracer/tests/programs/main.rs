@@ -6,6 +6,9 @@
 //! ```
 
 #[allow(dead_code, reason = "it is shared with other tests")]
+#[path = "../kernel/control_group.rs"]
+mod control_group;
+#[allow(dead_code, reason = "it is shared with other tests")]
 #[path = "../kernel/harness.rs"]
 mod harness;
 #[allow(dead_code, reason = "it is shared with other tests")]
@@ -14,5 +17,6 @@ mod reader;
 
 mod datagrams;
 mod judge;
+mod names;
 mod victim;
 mod web;

@@ -1,12 +1,5 @@
-//! Names of processes that exited before they were read. A program of its own: a child of another test would have the
-//! sockets of that test until it executes a program.
-
-#[allow(dead_code, reason = "it is shared with other tests")]
-#[path = "../kernel/control_group.rs"]
-mod control_group;
-#[allow(dead_code, reason = "it is shared with other tests")]
-#[path = "../kernel/harness.rs"]
-mod harness;
+//! Names of processes that exited before they were read. One test of this program at a time: a child of another test
+//! would have the sockets of that test until it executes a program.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,8 +12,9 @@ use onbeat_irq::{Meter, Tracer};
 use onbeat_irq_core::view::{ProcessRow, Table};
 use onbeat_testing::require_that;
 
-use control_group::Group;
-use harness::{SENDER, World, assert_balanced, possible};
+use crate::control_group::Group;
+use crate::harness::{SENDER, World, assert_balanced, possible};
+use crate::judge::turn;
 
 /// Starts a program of Debian that reads one datagram.
 fn head(socket: OwnedFd, group: &File) -> Child {
@@ -46,6 +40,7 @@ fn short_lived_readers_keep_their_names() {
         let _ = require_that(false, "control groups of version 2");
         return;
     };
+    let _turn = turn();
     let members = File::options().write(true).open(group.0.join("cgroup.procs")).unwrap();
     let world = World::new(true);
     let flow = world.flow();
