@@ -192,6 +192,17 @@ static __always_inline bool is_looped(struct frer_lre *e, const struct redundanc
 	return now < READ_ONCE(e->looped_until_ns);
 }
 
+/* Whether the host port is blocked. It keeps no value of its caller, whose stack is full
+ * (Linux 6.1). */
+static __noinline bool is_blocked(void)
+{
+	__u32 zero = 0;
+	struct frer_lre *e = bpf_map_lookup_elem(&lre, &zero);
+	__u64 until_ns = e ? READ_ONCE(e->looped_until_ns) : 0;
+
+	return until_ns && lre_now_ns() < until_ns;
+}
+
 /* Octets moved at once. */
 #define CHUNK 64
 
@@ -227,14 +238,21 @@ static long move_chunk(__u32 index, struct movement *m)
 	return 0;
 }
 
-/* Move all octets of a frame to its start, and clear those after them. */
+/* Move all octets of a frame to its start. */
 static __noinline int move_to_start(struct xdp_md *ctx, __u32 length, __u32 by)
 {
 	struct movement m = {.ctx = ctx, .length = length, .by = by};
-	__u8 zeros[CHUNK] = {};
 
 	bpf_loop(LONGEST_LRE / CHUNK + 1, move_chunk, &m, 0);
-	return !m.failed && !bpf_xdp_store_bytes(ctx, length, zeros, from_1_to_chunk(by));
+	return !m.failed;
+}
+
+/* A function of its own: Linux 6.1 has no room on the stack for both arrays. */
+static __noinline int clear(struct xdp_md *ctx, __u32 at, __u32 size)
+{
+	__u8 zeros[CHUNK] = {};
+
+	return bpf_xdp_store_bytes(ctx, at, zeros, from_1_to_chunk(size));
 }
 
 /*
@@ -246,7 +264,8 @@ static __always_inline bool append(struct xdp_md *ctx, __u32 length, __u32 more)
 	/* The kernel clears the new octets. */
 	if (likely(!bpf_xdp_adjust_tail(ctx, more)))
 		return true;
-	return !bpf_xdp_adjust_head(ctx, -(int)more) && move_to_start(ctx, length, more);
+	return !bpf_xdp_adjust_head(ctx, -(int)more) && move_to_start(ctx, length, more) &&
+	       !clear(ctx, length, more);
 }
 
 /*
@@ -462,13 +481,12 @@ static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers
 			lre_count(counters, unread_supervision);
 		return XDP_DROP;
 	}
-	if (is_first && now < READ_ONCE(e->looped_until_ns)) {
-		lre_count(counters, blocked);
-		/* The interface's own stack receives them. */
-		return !r.has_trailer && r.destination & GROUP_BIT ? pass_marked(ctx, NOT_SHARED)
-								   : XDP_DROP;
-	}
 	if (!r.has_trailer) {
+		if (unlikely(is_blocked())) {
+			lre_count(counters, blocked);
+			/* The interface's own stack receives them. */
+			return r.destination & GROUP_BIT ? pass_marked(ctx, NOT_SHARED) : XDP_DROP;
+		}
 		lre_count(counters, untagged);
 		if (unlikely(h->tag != TAG_NONE))
 			lre_count(counters, other_protocol);
@@ -479,6 +497,10 @@ static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers
 	}
 	if (!is_first) {
 		lre_count(counters, duplicates);
+		return XDP_DROP;
+	}
+	if (unlikely(is_blocked())) {
+		lre_count(counters, blocked);
 		return XDP_DROP;
 	}
 	lre_count(counters, accepted);

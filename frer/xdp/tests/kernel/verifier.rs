@@ -13,7 +13,7 @@ use crate::prp;
 const MOST: u32 = 200_000;
 
 /// Maximum of the programs of a link redundancy entity, which include those of streams.
-const MOST_REDUNDANCY: u32 = 250_000;
+const MOST_REDUNDANCY: u32 = 300_000;
 
 fn verified_instructions(program: &impl AsFd) -> u32 {
     ProgramInfo::of(program.as_fd()).unwrap().verified_instructions
