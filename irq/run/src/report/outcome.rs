@@ -212,7 +212,7 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     if let Some(others) = &table.others {
         notes.push(format!(
             "tables list the first {ROWS} rows; the row \"{OTHERS}\" has {}",
-            count(others.processes as u64, "other process")
+            count(others.processes, "other process")
         ));
     }
     notes
