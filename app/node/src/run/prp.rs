@@ -158,7 +158,6 @@ pub(super) fn shares(
         output_packets: sent,
         passed: counters.accepted,
         discard: counters.duplicates,
-        ..PortCounters::default()
     });
     let host = PortCounters {
         input_packets: reading.host.received,
