@@ -110,6 +110,14 @@ static __always_inline void set_number(struct sock *sk, __u32 pid)
 		bpf_map_delete_elem(&cookies, &cookie);
 }
 
+/* Others, such as those of netlink, receive nothing from interfaces. */
+static __always_inline bool has_packets(const struct sock *sk)
+{
+	__u32 family = sk->__sk_common.skc_family;
+
+	return family == AF_INET || family == AF_INET6 || family == AF_PACKET || family == AF_XDP;
+}
+
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk)
 {
@@ -123,7 +131,7 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
 	__u8 noted = 1;
 	bool has_number;
 
-	if (!everywhere && is_elsewhere(sk))
+	if (!has_packets(sk) || (!everywhere && is_elsewhere(sk)))
 		return 0;
 	known = bpf_sk_storage_get(&readers, sk, NULL, 0);
 	if (known && known->reader.tid == read.reader.tid && known->numbering == read.numbering)
