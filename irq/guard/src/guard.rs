@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use onbeat_host::settings::{
-    Change as Made, Entry, Host, Log, NapiThread, Outcome, PacketSteering, RestoreOutcome,
+    Change as Made, Entry, Host, InterfaceSurvey, Log, NapiThread, Outcome, RestoreOutcome,
     RestoredEntry, Setting, SettingKind, SettingLocation, Tuning, apply, change_all, plan, restore,
 };
 
@@ -113,7 +113,10 @@ impl<'a> Guard<'a> {
         let ends_hold = self.policy.next_deadline_ns().is_some_and(|due_ns| due_ns <= now_ns);
         let Self { devices, host, .. } = self;
         let mut kept = devices.values().flat_map(|device| &device.kept);
-        let is_changed = kept.any(|(place, value)| host.reread(place).as_ref() != Ok(value));
+        let is_changed = kept.any(|(place, value)| {
+            let now = host.reread(place);
+            !now.is_ok_and(|now| place.agrees(&now, value))
+        });
         Ok(ends_hold || is_changed || self.observer.is_due(now_ns)?)
     }
 
@@ -246,9 +249,6 @@ impl<'a> Guard<'a> {
                 break;
             }
         }
-        if let Some(device) = self.devices.get_mut(name) {
-            device.kept = kept(self.host, self.config, name);
-        }
         Ok(())
     }
 
@@ -260,6 +260,7 @@ impl<'a> Guard<'a> {
             // It was just removed; the next step reports it.
             return Ok(false);
         };
+        device.kept = survey.interfaces.iter().flat_map(InterfaceSurvey::files).collect();
         let wanted = text(device.target);
         let threads = survey.interfaces.iter().flat_map(|interface| &interface.threads);
         let known = std::mem::take(&mut device.given);
@@ -273,6 +274,12 @@ impl<'a> Guard<'a> {
         let mut starts_threads = false;
         for Made { setting, outcome, reason } in change_all(self.host, self.log, settings)? {
             starts_threads |= setting.kind == SettingKind::ThreadedNapi;
+            let kept = self.devices.get_mut(name).into_iter().flat_map(|device| &mut device.kept);
+            for (_, value) in kept.filter(|(place, _)| *place == setting.place) {
+                if outcome == Outcome::Changed {
+                    value.clone_from(&setting.wanted);
+                }
+            }
             match outcome {
                 Outcome::Changed if is_changed_by_another(&setting, &known) => {
                     events.push(Event::SettingChanged {
@@ -302,29 +309,6 @@ impl<'a> Guard<'a> {
         let news = self.refused.insert((interface.clone(), reason.clone()));
         news.then_some(Event::SettingFailed { interface, reason })
     }
-}
-
-/// The settings of a device that another process may change, except those of its threads, with their values.
-fn kept(host: &mut dyn Host, config: &Config, name: &str) -> Vec<(SettingLocation, String)> {
-    let Ok(survey) = host.survey(&tuning(config, &[name.to_owned()])) else { return Vec::new() };
-    let interface = || name.to_owned();
-    let mut places = vec![SettingLocation::Threaded { interface: interface() }];
-    for found in &survey.interfaces {
-        for PacketSteering { queue, cpus, flows } in &found.steering {
-            let (interface, queue) = (interface(), *queue);
-            let cpus = cpus.as_ref().map(|_| interface.clone());
-            places.extend(cpus.map(|interface| SettingLocation::SteeringCpus { interface, queue }));
-            let flows = flows.as_ref().map(|_| interface);
-            places
-                .extend(flows.map(|interface| SettingLocation::SteeringFlows { interface, queue }));
-        }
-        places.extend(found.irqs.iter().map(|(irq, _)| SettingLocation::Irq { irq: *irq }));
-    }
-    let values = places.into_iter().filter_map(|place| {
-        let value = host.reread(&place).ok()?;
-        Some((place, value))
-    });
-    values.collect()
 }
 
 /// The setting of a NAPI thread's priority, if it has another.

@@ -33,7 +33,7 @@ pub trait HostObserver {
         Ok(true)
     }
 
-    /// Watches the scheduling of these NAPI threads as well: a change by another process makes a step due.
+    /// Watches the scheduling of the threads that wait and of these NAPI threads: a change of it makes a step due.
     fn watch(&mut self, _threads: &[(u32, Rank)]) {}
 
     /// The threads that wait for these devices now.
@@ -68,8 +68,6 @@ pub(super) struct LiveObserver {
     interval_ns: u64,
     /// The result of the last scan.
     found: Candidates,
-    /// NAPI threads.
-    watched: Vec<(u32, Rank)>,
     /// CPU time for each part of a scan.
     slice: Duration,
     /// Whether the last scan was partial, as last reported.
@@ -97,7 +95,6 @@ impl LiveObserver {
             step_ns: now_ns,
             interval_ns: config.interval.as_nanos() as u64,
             found: Candidates::default(),
-            watched: Vec::new(),
             slice,
             was_partial: false,
             events: Vec::new(),
@@ -107,14 +104,6 @@ impl LiveObserver {
 
 /// Without a change, scans are this many intervals apart: not all changes are reported (bpf/changes.h).
 const AUDIT: u64 = 20;
-
-impl LiveObserver {
-    fn watch_all(&mut self) {
-        let waiting: BTreeMap<u32, Rank> =
-            self.found.waiting.iter().map(|((_, waiter), rank)| (waiter.tid, *rank)).collect();
-        self.walk.watch(self.watched.iter().copied().chain(waiting));
-    }
-}
 
 impl HostObserver for LiveObserver {
     fn devices(&mut self, names: &[String]) -> Result<BTreeMap<String, u32>> {
@@ -137,8 +126,9 @@ impl HostObserver for LiveObserver {
     }
 
     fn watch(&mut self, threads: &[(u32, Rank)]) {
-        self.watched = threads.to_vec();
-        self.watch_all();
+        let waiting: BTreeMap<u32, Rank> =
+            self.found.waiting.iter().map(|((_, waiter), rank)| (waiter.tid, *rank)).collect();
+        self.walk.watch(threads.iter().copied().chain(waiting));
     }
 
     fn candidates(&mut self, devices: &[u32], now_ns: u64) -> Result<Candidates> {
@@ -159,10 +149,10 @@ impl HostObserver for LiveObserver {
             budgets.set_addresses(addresses.keys().copied())?;
             budgets.step(walk, scan, &TimeSlice::new(*slice), now_ns)?;
         }
-        let above = devices.iter().map(|device| (*device, above(*device, &self.links))).collect();
         if scans {
+            let above = |device: &u32| (*device, above(*device, &self.links));
+            let above = devices.iter().map(above).collect();
             self.found = candidates(scan, &DeviceTopology { above, addresses });
-            self.watch_all();
         }
         Ok(self.found.clone())
     }

@@ -162,8 +162,8 @@ impl Host for LiveHost {
 
     fn reread(&mut self, place: &SettingLocation) -> SettingResult<String> {
         let path = match place {
-            SettingLocation::Irq { irq } => affinity_file(*irq),
-            SettingLocation::Threaded { .. }
+            SettingLocation::Irq { .. }
+            | SettingLocation::Threaded { .. }
             | SettingLocation::SteeringCpus { .. }
             | SettingLocation::SteeringFlows { .. } => place.to_string(),
             _ => return self.read(place),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::value::{changed, least_coalescing, list, words};
-use super::{InterfaceSurvey, PacketSteering, SettingKind, SettingLocation, Survey};
+use super::{InterfaceSurvey, SettingKind, SettingLocation, Survey};
 use onbeat_realtime::{CpuSet, Scheduling};
 
 /// The requested settings of a host.
@@ -174,16 +174,8 @@ impl Planner<'_> {
     }
 
     fn steering(&mut self, survey: &InterfaceSurvey) {
-        for PacketSteering { queue, cpus, flows } in &survey.steering {
-            let (interface, queue) = (survey.name.clone(), *queue);
-            let places = [
-                (cpus, SettingLocation::SteeringCpus { interface: interface.clone(), queue }),
-                (flows, SettingLocation::SteeringFlows { interface, queue }),
-            ];
-            for (now, place) in places {
-                let Some(now) = now else { continue };
-                self.set(SettingKind::PacketSteering, Some(&survey.name), place, now, "0");
-            }
+        for (place, now) in survey.steering.iter().flat_map(|queue| queue.values(&survey.name)) {
+            self.set(SettingKind::PacketSteering, Some(&survey.name), place, now, "0");
         }
     }
 

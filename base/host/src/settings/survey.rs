@@ -1,5 +1,6 @@
 //! The current settings.
 
+use super::SettingLocation;
 use onbeat_realtime::CpuSet;
 
 /// The time that real-time tasks may run per period.
@@ -61,6 +62,31 @@ pub struct PacketSteering {
     pub cpus: Option<String>,
     /// The number of flows that follow their readers (RFS); `None`: the kernel has no RFS.
     pub flows: Option<String>,
+}
+
+impl PacketSteering {
+    /// Returns the settings of the queue, with their values.
+    pub(super) fn values(&self, interface: &str) -> impl Iterator<Item = (SettingLocation, &str)> {
+        let (interface, queue) = (interface.to_owned(), self.queue);
+        let cpus = SettingLocation::SteeringCpus { interface: interface.clone(), queue };
+        let flows = SettingLocation::SteeringFlows { interface, queue };
+        let values = [(cpus, &self.cpus), (flows, &self.flows)].into_iter();
+        values.filter_map(|(place, value)| Some((place, value.as_deref()?)))
+    }
+}
+
+impl InterfaceSurvey {
+    /// Returns the settings that files contain, with their values: NAPI in threads, packet steering, CPUs of interrupts.
+    #[must_use]
+    pub fn files(&self) -> Vec<(SettingLocation, String)> {
+        let threaded = SettingLocation::Threaded { interface: self.name.clone() };
+        let threaded = self.threaded.iter().map(|value| (threaded.clone(), value.as_str()));
+        let steering = self.steering.iter().flat_map(|queue| queue.values(&self.name));
+        let irqs = self.irqs.iter();
+        let irqs = irqs.map(|(irq, cpus)| (SettingLocation::Irq { irq: *irq }, cpus.as_str()));
+        let values = threaded.chain(steering).chain(irqs);
+        values.map(|(place, value)| (place, value.to_owned())).collect()
+    }
 }
 
 /// A NAPI thread.

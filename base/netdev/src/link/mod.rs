@@ -194,9 +194,7 @@ impl Handle {
     /// [`Error::NotFound`]; /proc/sys cannot be written. On a kernel without IPv6, turning it off is no
     /// error.
     pub fn set_ipv6(&self, name: &str, on: bool) -> Result<()> {
-        check_name(name)?;
-        self.index(name)?;
-        let path = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
+        let path = self.setting("ipv6", name, "disable_ipv6")?;
         match self.write(&path, if on { "0" } else { "1" })? {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !on => Ok(()),
             result => result.map_err(|error| Error::io(format!("write {path}"), error)),
@@ -208,9 +206,7 @@ impl Handle {
     /// # Errors
     /// [`Error::NotFound`]; /proc/sys cannot be read.
     pub fn arp_ignore(&self, name: &str) -> Result<u8> {
-        check_name(name)?;
-        self.index(name)?;
-        let path = format!("/proc/sys/net/ipv4/conf/{name}/arp_ignore");
+        let path = self.setting("ipv4", name, "arp_ignore")?;
         let text = self.namespace.run(|| fs::read_to_string(&path))?;
         let number = text.and_then(|text| text.trim().parse().map_err(io::Error::other));
         number.map_err(|error| Error::io(format!("read {path}"), error))
@@ -221,9 +217,7 @@ impl Handle {
     /// # Errors
     /// [`Error::NotFound`]; /proc/sys cannot be written.
     pub fn set_arp_ignore(&self, name: &str, level: u8) -> Result<()> {
-        check_name(name)?;
-        self.index(name)?;
-        let path = format!("/proc/sys/net/ipv4/conf/{name}/arp_ignore");
+        let path = self.setting("ipv4", name, "arp_ignore")?;
         let result = self.write(&path, &level.to_string())?;
         result.map_err(|error| Error::io(format!("write {path}"), error))
     }
@@ -236,6 +230,13 @@ impl Handle {
         let path = "/proc/sys/net/ipv4/ip_forward";
         let result = self.write(path, if on { "1" } else { "0" })?;
         result.map_err(|error| Error::io(format!("write {path}"), error))
+    }
+
+    /// Returns the path of a setting of a device.
+    fn setting(&self, family: &str, name: &str, key: &str) -> Result<String> {
+        check_name(name)?;
+        self.index(name)?;
+        Ok(format!("/proc/sys/net/{family}/conf/{name}/{key}"))
     }
 
     /// Writes a setting of the namespace; the inner result is that of the write.

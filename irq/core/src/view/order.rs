@@ -58,16 +58,15 @@ impl Table {
     pub fn sort(&mut self, order: Order) {
         let rows = &mut self.processes;
         rows.sort_by_key(|row| (row.pid, row.start_ticks, row.estimate));
-        match order {
-            Order::Caused => rows.sort_by_key(|row| Reverse((row.caused_ns, row.suffered_ns))),
-            Order::Suffered => rows.sort_by_key(|row| Reverse((row.suffered_ns, row.caused_ns))),
-            Order::Packets => rows.sort_by_key(|row| Reverse(row.packets)),
-            Order::PerPacket => {
-                rows.sort_by(|a, b| most_first(a.ns_per_packet, b.ns_per_packet));
-            }
-            Order::Pid => {}
-            Order::Command => rows.sort_by(|a, b| a.command.cmp(&b.command)),
+        if order == Order::Command {
+            rows.sort_by(|a, b| a.command.cmp(&b.command));
         }
+        sort_by_amount(rows, order, |row| Amounts {
+            caused_ns: row.caused_ns,
+            suffered_ns: row.suffered_ns,
+            packets: row.packets,
+            ns_per_packet: row.ns_per_packet,
+        });
         for row in rows {
             row.parts.sort_by_key(|part| Reverse(part.ns));
         }
@@ -87,15 +86,35 @@ impl Groups {
     pub fn sort(&mut self, order: Order) {
         let rows = &mut self.rows;
         rows.sort_by_cached_key(|row| (row.name.is_none(), natural(row.name.as_deref())));
-        match order {
-            Order::Caused => rows.sort_by_key(|row| Reverse((row.caused_ns, row.suffered_ns))),
-            Order::Suffered => rows.sort_by_key(|row| Reverse((row.suffered_ns, row.caused_ns))),
-            Order::Packets => rows.sort_by_key(|row| Reverse(row.packets)),
-            Order::PerPacket => {
-                rows.sort_by(|a, b| most_first(a.ns_per_packet, b.ns_per_packet));
-            }
-            Order::Pid | Order::Command => {}
+        sort_by_amount(rows, order, |row| Amounts {
+            caused_ns: row.caused_ns,
+            suffered_ns: row.suffered_ns,
+            packets: row.packets,
+            ns_per_packet: row.ns_per_packet,
+        });
+    }
+}
+
+/// The values of a row by which it can be sorted.
+struct Amounts {
+    caused_ns: u64,
+    suffered_ns: u64,
+    packets: u64,
+    ns_per_packet: Option<f64>,
+}
+
+/// Sorts rows, the most first. Rows that are equal, or are sorted by a name, stay in their order.
+fn sort_by_amount<R>(rows: &mut [R], order: Order, of: impl Fn(&R) -> Amounts) {
+    match order {
+        Order::Caused => rows.sort_by_key(|row| Reverse((of(row).caused_ns, of(row).suffered_ns))),
+        Order::Suffered => {
+            rows.sort_by_key(|row| Reverse((of(row).suffered_ns, of(row).caused_ns)));
         }
+        Order::Packets => rows.sort_by_key(|row| Reverse(of(row).packets)),
+        Order::PerPacket => {
+            rows.sort_by(|a, b| most_first(of(a).ns_per_packet, of(b).ns_per_packet));
+        }
+        Order::Pid | Order::Command => {}
     }
 }
 
