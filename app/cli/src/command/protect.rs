@@ -61,7 +61,8 @@ pub(crate) struct Arguments {
 }
 
 /// Data planes of redundant interfaces.
-const BACKENDS: [(&str, Backend); 2] = [Backend::ALL[0], Backend::ALL[1]];
+const BACKENDS: [(&str, Backend); 2] =
+    [Backend::ALL[Backend::Xdp as usize], Backend::ALL[Backend::Packet as usize]];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum FormatName {

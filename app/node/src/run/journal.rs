@@ -25,9 +25,9 @@ pub(super) struct InterfaceChanges {
     mtu: BTreeMap<String, u32>,
     /// Offloads before, by interface and name.
     features: BTreeMap<String, BTreeMap<String, bool>>,
-    /// `arp_ignore` before, by interface.
+    /// Interfaces that answered ARP requests for all addresses of the host (`arp_ignore` was 0).
     #[serde(default)]
-    arp_ignore: BTreeMap<String, u8>,
+    arp_ignore: BTreeSet<String>,
     /// By name. An interface created later with the same name has another identity.
     #[serde(default)]
     identity: BTreeMap<String, InterfaceIdentity>,
@@ -39,7 +39,7 @@ impl InterfaceChanges {
         let InterfaceChanges { created, promiscuous, mtu, features, arp_ignore, identity: _ } =
             self;
         let named = created.iter().chain(promiscuous).chain(mtu.keys()).chain(features.keys());
-        named.chain(arp_ignore.keys()).cloned().collect()
+        named.chain(arp_ignore).cloned().collect()
     }
 
     /// An interface with changes that belongs to none of these ports.
@@ -73,9 +73,6 @@ impl Content for InterfaceChanges {
         }
         if let Some(mtu) = self.mtu.values().find(|mtu| !(68..=65535).contains(*mtu)) {
             return Err(format!("{mtu} is not an MTU"));
-        }
-        if let Some(level) = self.arp_ignore.values().find(|level| **level > 8) {
-            return Err(format!("{level} is not a value of arp_ignore"));
         }
         let mut features = self.features.values().flat_map(BTreeMap::keys);
         match features.find(|feature| !is_changed_feature(feature)) {
@@ -214,15 +211,10 @@ impl Journal {
         self.save()
     }
 
-    /// Records for which addresses an interface answers ARP requests, before that is changed.
-    pub(super) fn changing_arp_ignore(
-        &mut self,
-        handle: &Handle,
-        link: &Link,
-        before: u8,
-    ) -> Result<()> {
+    /// Records that an interface will answer ARP requests for its own addresses only.
+    pub(super) fn changing_arp_ignore(&mut self, handle: &Handle, link: &Link) -> Result<()> {
         self.identify(handle, &link.name, Some(link))?;
-        self.changes.arp_ignore.entry(link.name.clone()).or_insert(before);
+        self.changes.arp_ignore.insert(link.name.clone());
         self.save()
     }
 
@@ -368,10 +360,10 @@ impl Journal {
                 self.changes.mtu.remove(interface);
             }
         }
-        if let Some(level) = self.changes.arp_ignore.get(interface) {
-            if undone(": arp_ignore not restored", handle.set_arp_ignore(name, *level)) {
-                self.changes.arp_ignore.remove(interface);
-            }
+        if self.changes.arp_ignore.contains(interface)
+            && undone(": arp_ignore not restored", handle.set_arp_ignore(name, 0))
+        {
+            self.changes.arp_ignore.remove(interface);
         }
         if self.changes.promiscuous.contains(interface)
             && undone(": promiscuous mode not restored", handle.set_promiscuous(name, false))

@@ -63,12 +63,9 @@ impl Devices {
             self.set_features(Some(journal), &link, &MERGING)?;
         }
         // Otherwise the interface of a LAN answers ARP requests for the host's address, by its own one.
-        if port.lan.is_some() {
-            let before = self.handle.arp_ignore(&name).map_err(of_port)?;
-            if before == 0 {
-                journal.changing_arp_ignore(&self.handle, &link, before)?;
-                self.handle.set_arp_ignore(&name, 1).map_err(of_port)?;
-            }
+        if port.lan.is_some() && self.handle.arp_ignore(&name).map_err(of_port)? == 0 {
+            journal.changing_arp_ignore(&self.handle, &link)?;
+            self.handle.set_arp_ignore(&name, 1).map_err(of_port)?;
         }
         self.handle.set_up(&name).map_err(of_port)?;
         self.handle.link(&name).map_err(of_port)

@@ -386,14 +386,13 @@ impl Lre {
         let is_supervision = self.format == Format::Prp && is_supervision(frame);
         let is_wrong_lan = tag.is_some_and(|tag| tag.is_of_other(lan));
         let is_first = self.note(lan, now_ns, source, tag);
+        let is_blocked = self.is_blocked(now_ns);
         let counters = &mut self.lans[index];
         counters.wrong_lan += u64::from(is_wrong_lan);
         if is_supervision {
             self.supervision(lan, now_ns, frame);
             return Outcome::Discard;
         }
-        let is_blocked = self.is_blocked(now_ns);
-        let counters = &mut self.lans[index];
         let copy = match tag {
             Some(_) if !is_first => {
                 counters.duplicates += 1;

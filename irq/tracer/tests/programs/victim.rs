@@ -133,7 +133,7 @@ fn receive_on(world: &World, cpu: usize) {
     world.receiver.namespace().run_with_sysfs(set).unwrap().unwrap();
 }
 
-/// Sends datagrams at a rate, or as many as possible.
+/// Sends datagrams at a rate, or without a pause.
 fn send(flow: &Flow, per_s: u32, length: Duration) {
     let (begun, mut sent) = (Instant::now(), 0);
     while begun.elapsed() < length {
