@@ -25,7 +25,7 @@
  * Incremented with each change of a table's layout or meaning: state of another version is not
  * reused.
  */
-#define FRER_ABI_VERSION 12
+#define FRER_ABI_VERSION 13
 
 #define FRER_MAX_PORTS	64
 #define FRER_MAX_QUEUES 256 /* receive queues of a port with AF_XDP sockets */
@@ -472,8 +472,12 @@ struct frer_lre {
 	/* Supervision frames by LAN, counted by the loader: they outlive it. */
 	__u64 invalid_supervision[2];
 	__u64 foreign_claims[2];
-	__u64 looped_until_ns; /* the host port is blocked: a LAN is connected to it */
-	__u64 padding[6];
+	/* Of a RedBox: onbeat_frer::prp::HostPort. */
+	__u64 blocked_until_ns;
+	__u64 blocked_by; /* address; 0: none yet */
+	__u64 hello_ns; /* the last own one */
+	__u64 listens_until_ns;
+	__u64 padding[3];
 };
 
 /* What a node sent on one LAN. */

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use onbeat_netdev::{Bridge, Handle, PrivateMounts, VethEnd};
+use onbeat_netdev::{Bridge, Ethtool, Handle, PrivateMounts, VethEnd};
 use onbeat_testing::require_that;
 
 use crate::common::process::Process;
@@ -119,6 +119,11 @@ fn mtus_are_raised_and_restored() {
         run_in(h1.namespace(), &["protect", "lana", "lanb", "--name", "prot8", "--mtu", "1500"]);
     assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
     assert_eq!([mtu("prot8"), mtu("lana"), mtu("lanb")], [1500, 1506, 1506]);
+    // Not below the session that runs the command.
+    h1.add_address("prot8", IpAddr::from([198, 51, 105, 1]), 24).unwrap();
+    let refused = run_by_sudo(h1, "198.51.105.1", &["protect", "--undo", "prot8"]);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{}", refused.err);
+    assert!(refused.err.contains("uses 198.51.105.1 on \"prot8\""), "{}", refused.err);
     let undone = run_in(h1.namespace(), &["protect", "--undo", "prot8"]);
     assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
     assert_eq!(LANS.map(mtu), [1500, 1500]);
@@ -407,4 +412,80 @@ fn a_saved_node_is_a_service_until_it_is_removed() {
         assert!(untrusted.err.contains("belongs to user 1"), "{}", untrusted.err);
     }
     assert!(Path::new("/etc/onbeat/prot15.toml").exists());
+}
+
+/// Two RedBoxes of the same LANs for one segment of stations, br3.
+///
+/// ```text
+///   san eth9 ── br3 ──┬── eth3 h1 ── lana, lanb
+///                     └── eth3 h2 ── lana, lanb
+/// ```
+#[test]
+fn of_two_redboxes_one_serves_and_the_other_takes_over() {
+    if !can_run() {
+        return;
+    }
+    let Network { h1, h2, san, hub } = &network();
+    let names = ["prot18", "prot19"];
+    let _removals = [Removal(h1, names[0]), Removal(h2, names[1])];
+    hub.create_bridge(&Bridge::new("br3").multicast_snooping(false)).unwrap();
+    hub.set_up("br3").unwrap();
+    for (port, handle, name) in [("p5", h1, "eth3"), ("p6", h2, "eth3"), ("p7", san, "eth9")] {
+        let far = VethEnd::new(name).namespace(handle.namespace());
+        hub.create_veth(&VethEnd::new(port), &far).unwrap();
+        hub.set_master(port, Some("br3")).unwrap();
+        hub.set_up(port).unwrap();
+        handle.set_up(name).unwrap();
+    }
+    // Veths transmit frames of programs to ends that poll.
+    for (handle, name) in [(hub, "p1"), (hub, "p5"), (h2, "lanb")] {
+        let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
+        ethtool.set_features(name, &[("gro", true)]).unwrap();
+    }
+    san.add_address("eth9", IpAddr::from([203, 0, 113, 1]), 24).unwrap();
+    let socket = san.namespace().run(|| std::net::UdpSocket::bind("203.0.113.1:0"));
+    let socket = socket.unwrap().unwrap();
+    socket.set_broadcast(true).unwrap();
+    let from_redboxes =
+        || ["p5", "p6"].map(|port| hub.statistics(port).unwrap().rx_packets).iter().sum::<u64>();
+    // A broadcast of the station reaches LAN A once, and never returns.
+    let check = |serves: &str| {
+        let numbered = || nodes(serves).host.counters.numbered;
+        let (before, returned) = (numbered(), from_redboxes());
+        for _ in 0..20 {
+            socket.send_to(&[0; 8], "203.0.113.255:4200").unwrap();
+        }
+        wait_for("its frames", || numbered() >= before + 20);
+        // Two further supervision frames: a storm had seconds of time.
+        let sent = || nodes(serves).supervision_sent;
+        let now = sent();
+        wait_for("the next supervision frames", || sent() >= now + 2);
+        let returned = from_redboxes() - returned;
+        assert!(returned < 150, "{returned} frames came from the RedBoxes");
+    };
+    for ((handle, name), backend) in [h1, h2].into_iter().zip(names).zip(["xdp", "packet"]) {
+        let made = run_in(
+            handle.namespace(),
+            &["protect", "lana", "lanb", "--name", name, "--for", "eth3", "--backend", backend],
+        );
+        assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
+    }
+    let macs = names.map(|name| nodes(name).mac);
+    let (active, standby) = if macs[0] < macs[1] { (0, 1) } else { (1, 0) };
+    let serves = |redbox: usize| nodes(names[redbox]).host.blocked_by.is_none();
+    wait_for("the standby", || {
+        nodes(names[standby]).host.blocked_by.as_ref() == Some(&macs[active])
+    });
+    wait_for("the other one", || serves(active));
+    check(names[active]);
+    let shown = run_in([h1, h2][standby].namespace(), &["show", names[standby], "--nodes"]);
+    assert!(shown.out.contains(&format!("standby: RedBox {}", macs[active])), "{}", shown.out);
+    // Its programs in the kernel forward without their process, until the standby takes over.
+    end_daemon(process_of(names[active]));
+    wait_for("the standby serves", || serves(standby));
+    check(names[standby]);
+    let events = run_in([h1, h2][standby].namespace(), &["show", names[standby], "--events"]);
+    for text in ["this one is its standby", "serves the stations again"] {
+        assert!(events.out.contains(text), "{}", events.out);
+    }
 }

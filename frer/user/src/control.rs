@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use onbeat_frer::plane::Plane;
-use onbeat_frer::prp::LIFE_CHECK_MS;
+use onbeat_frer::prp::{Due, LIFE_CHECK_MS};
 use onbeat_frer::spec::{MAX_PORTS, PortId};
 use onbeat_link::raw::{Clock, Pool};
 
@@ -143,17 +143,18 @@ impl ThreadState {
         let has_wildcards = plane.expire_wildcards(*now_ns);
         let Some(lre) = plane.lre() else { return has_wildcards.then_some(LIFE_CHECK_MS) };
         lre.expire(*now_ns);
-        if lre.silence_ms(*now_ns).is_some() {
-            // If a frame waits, this time can be hours ago.
-            let rest_ms = lre.silence_ms(Clock::read().now_ns());
-            return Some(rest_ms.unwrap_or(SOON_MS));
-        }
-        let (frames, next_ms) = lre.supervise();
+        // If a frame waits, this time can be hours ago.
+        let rest_ms = || lre.silence_ms(Clock::read().now_ns()).unwrap_or(SOON_MS);
+        let silence_ms = lre.silence_ms(*now_ns).map(|_| rest_ms());
+        let Due { frames, hello, next_ms } = lre.supervise(silence_ms);
         let mut ports = Outputs { ports: outputs, former };
         for octets in &frames {
             if let Some(copies) = lre.send(*now_ns, octets) {
                 ports.send(copies, pool.as_mut());
             }
+        }
+        if let Some(octets) = &hello {
+            ports.send(lre.hello(*now_ns, octets), pool.as_mut());
         }
         for output in outputs.iter_mut().flatten() {
             output.flush(pool.as_mut());

@@ -18,7 +18,8 @@
 #define MIN_UNTAGGED 60		     /* octets before the trailer */
 #define MIN_TAGGED   64
 #define LONGEST_LRE  0x3fff	   /* octets of any frame */
-#define LOOP_NS	     5000000000ULL /* onbeat_frer::prp::LOOP_NS */
+#define ABSENCE_NS   5000000000ULL /* onbeat_frer::prp::ABSENCE_NS */
+#define UNHEARD_NS   4000000000ULL /* onbeat_frer::prp::UNHEARD_NS */
 
 /* The role of the port, enum frer_lre_role. */
 const volatile __u8 lre_role;
@@ -183,13 +184,48 @@ static __always_inline bool is_supervision(const struct redundancy *r, __be16 et
 	       ethertype == bpf_htons(ETHERTYPE_PRP);
 }
 
-/* Whether a frame of the host port is dropped: onbeat_frer::prp::Lre::is_looped. */
-static __always_inline bool is_looped(struct frer_lre *e, const struct redundancy *r,
-				      __be16 ethertype, __u64 now)
+/* Whether a node with trailers was heard on a LAN lately. */
+static __always_inline bool is_on_lan(__u64 mac, __u64 now)
 {
-	if (r->source == e->mac && is_supervision(r, ethertype))
-		WRITE_ONCE(e->looped_until_ns, now + LOOP_NS);
-	return now < READ_ONCE(e->looped_until_ns);
+	__u32 *slot = bpf_map_lookup_elem(&lre_nodes, &mac);
+	struct frer_lre_source *source = slot ? bpf_map_lookup_elem(&lre_sources, slot) : 0;
+	__u64 a, b;
+
+	if (!source || READ_ONCE(source->owner) != (FRER_LRE_SOURCE | mac))
+		return false;
+	a = READ_ONCE(source->lans[0].last_ns);
+	b = READ_ONCE(source->lans[1].last_ns);
+	return (a && (__s64)(now - a) < (__s64)ABSENCE_NS) ||
+	       (b && (__s64)(now - b) < (__s64)ABSENCE_NS);
+}
+
+/* Addresses in their order: the first octet is the lowest one of the word. */
+static __always_inline bool is_less(__u64 mac, __u64 other)
+{
+	return __builtin_bswap64(mac) < __builtin_bswap64(other);
+}
+
+/* Note a hello from the host port: onbeat_frer::prp::HostPort::hear. */
+static __noinline int hear(__u64 sender)
+{
+	__u32 zero = 0;
+	struct frer_lre *e = bpf_map_lookup_elem(&lre, &zero);
+	__u64 now = lre_now_ns(), until_ns;
+	bool serves;
+
+	if (!e)
+		return 0;
+	serves = is_less(sender, e->mac) ||
+		 (__s64)(now - READ_ONCE(e->hello_ns)) > (__s64)UNHEARD_NS;
+	if (sender == e->mac || (serves && is_on_lan(sender, now)))
+		until_ns = now + ABSENCE_NS;
+	else
+		until_ns = READ_ONCE(e->listens_until_ns);
+	if (until_ns <= now || until_ns < READ_ONCE(e->blocked_until_ns))
+		return 0;
+	WRITE_ONCE(e->blocked_by, sender);
+	WRITE_ONCE(e->blocked_until_ns, until_ns);
+	return 1;
 }
 
 /* Whether the host port is blocked. It keeps no value of its caller, whose stack is full
@@ -198,7 +234,7 @@ static __noinline bool is_blocked(void)
 {
 	__u32 zero = 0;
 	struct frer_lre *e = bpf_map_lookup_elem(&lre, &zero);
-	__u64 until_ns = e ? READ_ONCE(e->looped_until_ns) : 0;
+	__u64 until_ns = e ? READ_ONCE(e->blocked_until_ns) : 0;
 
 	return until_ns && lre_now_ns() < until_ns;
 }
@@ -285,9 +321,16 @@ static __always_inline int lre_from_host(struct xdp_md *ctx, const struct header
 		lre_count(counters, link_local);
 		return XDP_DROP;
 	}
-	if (e->is_segment && is_looped(e, &r, h->ethertype, now)) {
-		lre_count(counters, blocked);
-		return XDP_DROP;
+	if (e->is_segment) {
+		if (unlikely(is_supervision(&r, h->ethertype))) {
+			hear(r.source);
+			lre_count(counters, link_local);
+			return XDP_DROP;
+		}
+		if (unlikely(now < READ_ONCE(e->blocked_until_ns))) {
+			lre_count(counters, blocked);
+			return XDP_DROP;
+		}
 	}
 	if (r.source != e->mac && !(r.source & GROUP_BIT))
 		note_proxy(e, counters, r.source, now);

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use onbeat_frer::spec::Stream;
-use onbeat_node::config::{Backend, Config, InterfaceKind};
+use onbeat_frer::wildcard::Scope;
+use onbeat_node::config::{Backend, Config, InterfaceKind, LinkConfig};
 use onbeat_node::run;
 use onbeat_node::service::{self, MissingDropIns};
 use onbeat_report::format::count;
@@ -94,6 +95,17 @@ fn summary(config: &Config) -> String {
             None => writeln!(text),
         };
     }
+    if let Some(prp) = &config.prp {
+        let _ = writeln!(text, "  PRP: {}", describe_link(config, prp));
+    }
+    for wildcard in &config.wildcards {
+        let scope = match wildcard.scope {
+            Scope::All => "all frames".to_owned(),
+            Scope::Vlan(vlan) => format!("VLAN {vlan}"),
+        };
+        let link = describe_link(config, &wildcard.link);
+        let _ = writeln!(text, "  wildcard {} ({scope}): {link}", wildcard.name);
+    }
     let shown = &config.streams[..config.streams.len().min(STREAMS)];
     let width = shown.iter().map(|stream| stream.name.len()).max().unwrap_or(0);
     for stream in shown {
@@ -105,6 +117,12 @@ fn summary(config: &Config) -> String {
         let _ = writeln!(text, "  and {rest} more");
     }
     text
+}
+
+/// `host <-> path1, path2`
+fn describe_link(config: &Config, link: &LinkConfig) -> String {
+    let [host, a, b] = [link.host, link.a, link.b].map(|port| config.port(port).name.as_str());
+    format!("{host} <-> {a}, {b}")
 }
 
 /// `talker -> generate -> path1, path2`

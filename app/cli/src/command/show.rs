@@ -46,10 +46,10 @@ pub(crate) struct Arguments {
     events: bool,
     /// Show only events after this number, or from this time (RFC 3339, UTC; a prefix such as
     /// 2025-01-31T12:30 is sufficient)
-    #[arg(long, value_name = "NUMBER|TIME", requires = "events")]
+    #[arg(long, value_name = "NUMBER|TIME", requires = "events", conflicts_with_all = ["nodes", "paths"])]
     since: Option<EventStart>,
     /// Print new events as they occur, until Ctrl-C
-    #[arg(long, requires = "events")]
+    #[arg(long, requires = "events", conflicts_with_all = ["nodes", "paths"])]
     follow: bool,
     /// Print JSON: the state with all counters, or one object per line for each event
     #[arg(long)]
@@ -103,5 +103,9 @@ mod tests {
         let Ok(Command::Show(show)) = parse("show a --events --since 7 --follow") else { panic!() };
         assert!(show.events && show.follow && show.since == Some(EventStart::Number(7)));
         assert!(parse("show a --follow").is_err() && parse("show --since 7").is_err());
+        // Not ignored either: `requires` is not checked for what conflicts.
+        for wrong in ["--nodes --follow", "--paths --since 7", "--nodes --since 7"] {
+            assert!(parse(&format!("show a {wrong}")).is_err(), "{wrong}");
+        }
     }
 }

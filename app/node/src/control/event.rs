@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use onbeat_frer::prp::{NodeKind, PrpEvent};
+use onbeat_frer::prp::{Blocked, NodeKind, PrpEvent};
 use onbeat_frer::reading::PortLosses;
 use onbeat_frer::watch::EventKind;
 use onbeat_report::format::count_of;
@@ -186,6 +186,13 @@ pub enum EventDetail {
     OtherProtocol,
     /// The host port of a RedBox is connected to a LAN, and blocked.
     HostPortBlocked,
+    /// Another RedBox of the same LANs serves the stations; this one is its standby.
+    RedboxStandby {
+        /// Its address.
+        mac: String,
+    },
+    /// The host port of a RedBox forwards again.
+    HostPortForwards,
     /// The NodesTable is full of nodes in use.
     NodesTableFull,
     /// Event of a stream's monitor.
@@ -213,7 +220,11 @@ impl EventDetail {
             }
             PrpEvent::TrailersRemoved(mac, _) => Self::TrailersRemoved { mac: mac.to_string() },
             PrpEvent::OtherProtocol(_) => Self::OtherProtocol,
-            PrpEvent::HostPortBlocked => Self::HostPortBlocked,
+            PrpEvent::HostPortBlocked(Blocked::ByLan) => Self::HostPortBlocked,
+            PrpEvent::HostPortBlocked(Blocked::ByRedBox(mac)) => {
+                Self::RedboxStandby { mac: mac.to_string() }
+            }
+            PrpEvent::HostPortForwards => Self::HostPortForwards,
             PrpEvent::TableFull => Self::NodesTableFull,
         }
     }
@@ -259,6 +270,8 @@ impl EventDetail {
             Self::Started
             | Self::Watch(_)
             | Self::LatentErrorEnded
+            | Self::RedboxStandby { .. }
+            | Self::HostPortForwards
             | Self::PortBack { .. }
             | Self::ProgramAttached { .. }
             | Self::RecoveryAdapted { .. }
@@ -380,6 +393,10 @@ impl fmt::Display for EventDetail {
             Self::HostPortBlocked => f.write_str(
                 "the interface of --for is connected to a LAN: its frames are not forwarded; separate them",
             ),
+            Self::RedboxStandby { mac } => {
+                write!(f, "RedBox {mac} serves the stations: this one is its standby")
+            }
+            Self::HostPortForwards => f.write_str("this RedBox serves the stations again"),
             Self::NodesTableFull => f.write_str(
                 "the NodesTable is full: frames of further nodes may be delivered twice; increase max-nodes in [prp] or [wildcard]",
             ),

@@ -1,6 +1,6 @@
 //! The tables of a PRP node, as `show --nodes` prints them.
 
-use onbeat_frer::prp::{HostCounters, LanCounters, LanRecord, NodeKind, Reading};
+use onbeat_frer::prp::{Blocked, HostCounters, LanCounters, LanRecord, NodeKind, Reading};
 use onbeat_report::format::{duration_ns, integer};
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,9 @@ pub struct LanStatus {
 pub struct HostStatus {
     /// The port.
     pub port: String,
+    /// Of a RedBox that forwards nothing: the one that serves its stations; its own address if a LAN is connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_by: Option<String>,
     /// Its counters, in one object with the port.
     #[serde(flatten)]
     pub counters: HostCounters,
@@ -118,6 +121,10 @@ impl NodesStatus {
             supervision_age_ns: node.supervision.map(|supervision| age(supervision.at_ns)),
             redbox: node.supervision.and_then(|s| s.redbox).map(|mac| mac.to_string()),
         });
+        let blocked = reading.host_port.blocked(reading.mac, now_ns).map(|blocked| match blocked {
+            Blocked::ByLan => reading.mac,
+            Blocked::ByRedBox(mac) => mac,
+        });
         let proxies = reading.proxies.iter();
         let proxies = proxies
             .map(|proxy| ProxyStatus { mac: proxy.mac.to_string(), age_ns: age(proxy.last_ns) });
@@ -127,7 +134,11 @@ impl NodesStatus {
             next_sequence: reading.next,
             supervision_sent: reading.supervised,
             lans,
-            host: HostStatus { port: host, counters: reading.host },
+            host: HostStatus {
+                port: host,
+                blocked_by: blocked.map(|by| by.to_string()),
+                counters: reading.host,
+            },
             nodes: nodes.collect(),
             max_nodes: reading.max_nodes,
             evicted: reading.evicted,
@@ -194,6 +205,16 @@ pub fn nodes_table(status: &NodesStatus) -> String {
         "node {:?}, {}, next number {}\n\n{lans}\n{nodes}",
         status.node, status.mac, status.next_sequence
     );
+    match &status.host.blocked_by {
+        Some(by) if *by == status.mac => {
+            text +=
+                &format!("\n{} is connected to a LAN: nothing is forwarded\n", status.host.port);
+        }
+        Some(by) => {
+            text += &format!("\nstandby: RedBox {by} serves the stations at {}\n", status.host.port)
+        }
+        None => {}
+    }
     if !status.proxies.is_empty() {
         let mut proxies = columns(&["STATION", "#AGE"]);
         for proxy in &status.proxies {

@@ -145,7 +145,7 @@ impl WildcardStatus {
             next_sequence: link.next,
             silence_ms: *silence_ms,
             paths: paths.collect(),
-            host: HostStatus { port: host, counters: link.host },
+            host: HostStatus { port: host, blocked_by: None, counters: link.host },
             senders: link.nodes.iter().map(sender).collect(),
             max_nodes: link.max_nodes,
             evicted: link.evicted,

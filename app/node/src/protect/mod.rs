@@ -301,6 +301,7 @@ pub fn undo(name: &str) -> Result<run::Removal, ProtectError> {
     if !is_name(name) {
         return Err(ProtectError::Name { name: name.to_owned(), rule: name_rule() });
     }
+    refuse_own_session(name)?;
     if is_marked(Lifetime::Permanent, &file_name(name))? {
         process::disable(name)?;
     }
@@ -317,6 +318,19 @@ pub fn undo(name: &str) -> Result<run::Removal, ProtectError> {
         remove_file(lifetime, name)?;
     }
     Ok(removal)
+}
+
+/// Refuses to remove the interface that carries the session of this command.
+fn refuse_own_session(name: &str) -> Result<(), ProtectError> {
+    let handle = Handle::open().map_err(run::Error::from)?;
+    if !process::is_here(name, &handle) {
+        return Ok(());
+    }
+    let Ok(link) = handle.link(name) else { return Ok(()) };
+    match session::over(&handle, &link) {
+        None => Ok(()),
+        Some((address, on)) => Err(ProtectError::Session { address, on }),
+    }
 }
 
 /// Returns the names of nodes that this command started or saved.

@@ -1,5 +1,6 @@
 //! What prevents a redundant interface, all at once and each with its remedy.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use onbeat_host::InterfaceLock;
@@ -12,6 +13,17 @@ use crate::{control, run};
 /// Why a redundant interface cannot be created or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtectError {
+    /// The session of this command would end.
+    #[error(
+        "this ssh session uses {address} on {on:?}, which would be removed; connect to another address of this host, or \
+         run the command from a console"
+    )]
+    Session {
+        /// The address of the session.
+        address: IpAddr,
+        /// The interface that carries it.
+        on: String,
+    },
     /// Not the name of a node.
     #[error("{name:?} is not a valid name; use {rule}")]
     Name {

@@ -155,8 +155,8 @@ pub enum Error {
     },
     /// A LAN of a PRP node in generic mode over a veth.
     #[error(
-        "port {port:?} ({interface}): a PRP node does not receive by a veth in generic mode; let its other end poll \
-         (ethtool -K PEER gro on) for native mode, or set backend = \"packet\" under [node]"
+        "port {port:?} ({interface}): a PRP node does not receive by a veth in generic mode; the warning of this port names what \
+         prevents native mode, and its remedy; or set backend = \"packet\" under [node] (--backend packet)"
     )]
     GenericVethLan {
         /// The port of the LAN.

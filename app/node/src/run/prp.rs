@@ -141,7 +141,8 @@ pub(super) fn lan_of(event: &PrpEvent) -> Option<Lan> {
         PrpEvent::NodeAppeared(..)
         | PrpEvent::NodeGone(_)
         | PrpEvent::FurtherNodes(_)
-        | PrpEvent::HostPortBlocked
+        | PrpEvent::HostPortBlocked(_)
+        | PrpEvent::HostPortForwards
         | PrpEvent::TableFull => None,
     }
 }

@@ -21,6 +21,7 @@
 
 mod copies;
 mod discard;
+mod host_port;
 mod nodes;
 mod number_space;
 mod proxies;
@@ -37,10 +38,11 @@ use onbeat_wire::prp::{self, Tail};
 use onbeat_wire::{EtherType, Frame, MacAddress, SequenceTag};
 
 pub use copies::{Copies, Copy, Outcome};
+pub use host_port::{Blocked, HostPort};
 pub use nodes::{LanRecord, NodeKind, NodeReading, Nodes, Supervision};
 pub use proxies::ProxyReading;
 pub use reading::{HostCounters, LanCounters, Reading};
-pub use supervisor::Supervisor;
+pub use supervisor::{Due, Supervisor};
 pub use watch::{Observer, PrpEvent};
 
 use crate::spec::PortId;
@@ -71,9 +73,6 @@ const NS_PER_MS: u64 = 1_000_000;
 
 /// A node that sends supervision frames and is not heard for this time is absent: two periods and a margin.
 const ABSENCE_NS: u64 = 2 * (LIFE_CHECK_MS as u64 + LIFE_CHECK_MS as u64 / 4) * NS_PER_MS;
-
-/// A host port that is connected to a LAN is blocked for this time: two periods of supervision and a margin.
-const LOOP_NS: u64 = ABSENCE_NS;
 
 /// Parameters of a link redundancy entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -165,8 +164,7 @@ pub struct Lre {
     proxies: Proxies,
     lans: [LanCounters; 2],
     host: HostCounters,
-    /// End of the time for which the host port is blocked, since a LAN is connected to it.
-    looped_until_ns: u64,
+    host_port: HostPort,
 }
 
 impl Lre {
@@ -174,7 +172,12 @@ impl Lre {
     #[must_use]
     pub fn new(parameters: Parameters, now_ns: u64) -> Self {
         let number_space = NumberSpace::new(parameters.entry_forget_ms, now_ns);
-        Self::with_format(Format::Prp, parameters, number_space)
+        let host_port = if parameters.is_segment {
+            HostPort::new(number_space.silent_until_ns)
+        } else {
+            HostPort::default()
+        };
+        Self { host_port, ..Self::with_format(Format::Prp, parameters, number_space) }
     }
 
     /// Starts an entity that sends R-TAGs, with the numbers of its node.
@@ -192,7 +195,7 @@ impl Lre {
             proxies: Proxies::default(),
             lans: [LanCounters::default(); 2],
             host: HostCounters::default(),
-            looped_until_ns: 0,
+            host_port: HostPort::default(),
         }
     }
 
@@ -274,9 +277,17 @@ impl Lre {
             self.host.tagged += 1;
             return Outcome::Discard;
         }
-        if self.parameters.is_segment && self.is_looped(source, now_ns, frame) {
-            self.host.blocked += 1;
-            return Outcome::Discard;
+        if self.parameters.is_segment && self.format == Format::Prp {
+            if is_supervision(frame) {
+                let last_on_lan_ns = self.nodes.last_ns(source);
+                self.host_port.hear(source, self.parameters.mac, last_on_lan_ns, now_ns);
+                self.host.link_local += 1;
+                return Outcome::Discard;
+            }
+            if self.host_port.is_blocked(now_ns) {
+                self.host.blocked += 1;
+                return Outcome::Discard;
+            }
         }
         if source != self.parameters.mac && source.is_unicast() {
             self.proxies.heard(source, now_ns, self.parameters.max_nodes.into());
@@ -299,20 +310,6 @@ impl Lre {
                 Outcome::Discard
             }
         }
-    }
-
-    /// Returns whether a frame of the host port is dropped because that port is connected to a LAN. A supervision frame of
-    /// this node there is the evidence.
-    fn is_looped(&mut self, source: MacAddress, now_ns: u64, frame: &Frame<'_>) -> bool {
-        if source == self.parameters.mac && is_supervision(frame) {
-            self.looped_until_ns = now_ns + LOOP_NS;
-        }
-        self.is_blocked(now_ns)
-    }
-
-    /// Returns whether nothing is forwarded from and to the host port.
-    fn is_blocked(&self, now_ns: u64) -> bool {
-        now_ns < self.looped_until_ns
     }
 
     /// Returns both copies of a frame with the next number; `None`: the frame is longer than a trailer can state.
@@ -386,7 +383,7 @@ impl Lre {
         let is_supervision = self.format == Format::Prp && is_supervision(frame);
         let is_wrong_lan = tag.is_some_and(|tag| tag.is_of_other(lan));
         let is_first = self.note(lan, now_ns, source, tag);
-        let is_blocked = self.is_blocked(now_ns);
+        let is_blocked = self.host_port.is_blocked(now_ns);
         let counters = &mut self.lans[index];
         counters.wrong_lan += u64::from(is_wrong_lan);
         if is_supervision {
@@ -492,12 +489,19 @@ impl Lre {
         self.number_space.silence_ms(now_ns)
     }
 
-    /// Returns the supervision frames that are due, and the time until the next ones in milliseconds. Each is a frame
-    /// without a trailer, to be sent by [`Lre::send`].
+    /// Returns the supervision frames that are due. `silence_ms`: the rest of the silence after a start.
     #[must_use]
-    pub fn supervise(&mut self) -> (Vec<Vec<u8>>, u32) {
+    pub fn supervise(&mut self, silence_ms: Option<u32>) -> Due {
         let stations: Vec<_> = self.proxies.read().iter().map(|proxy| proxy.mac).collect();
-        self.supervisor.frames(self.parameters.mac, &stations)
+        let Parameters { mac, is_segment, .. } = self.parameters;
+        self.supervisor.due(mac, &stations, is_segment, silence_ms)
+    }
+
+    /// Returns a hello as the host port sends it.
+    pub fn hello<'a>(&mut self, now_ns: u64, octets: &'a [u8]) -> Copies<'a> {
+        self.host_port.sent_ns = now_ns;
+        let copy = Copy { port: self.parameters.host, octets, added: AddedOctets::Nothing };
+        Copies { copies: [Some(copy), None] }
     }
 
     /// Returns both copies of a frame of the entity itself; `None`: in the silence after a start.
@@ -531,6 +535,7 @@ impl Lre {
             evicted: self.nodes.evicted(),
             unknown_proxies: self.proxies.unknown,
             max_nodes: self.parameters.max_nodes,
+            host_port: self.host_port,
         }
     }
 

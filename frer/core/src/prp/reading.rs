@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use onbeat_wire::MacAddress;
 
-use super::{NodeReading, ProxyReading};
+use super::{HostPort, NodeReading, ProxyReading};
 
 /// Frames received from a LAN: all of them, then the reasons of their end.
 ///
@@ -30,7 +30,7 @@ pub struct LanCounters {
     /// Those of them with the tag of another protocol: an R-TAG or HSR tag, or supervision frames of PRP beside R-TAGs.
     #[cfg_attr(feature = "serde", serde(default))]
     pub other_protocol: u64,
-    /// Not delivered by a RedBox whose host port is connected to a LAN.
+    /// Not delivered by a RedBox whose host port is blocked.
     #[cfg_attr(feature = "serde", serde(default))]
     pub blocked: u64,
     /// Supervision frames.
@@ -62,11 +62,11 @@ pub struct HostCounters {
     pub numbered: u64,
     /// Discarded in the silence after a start (NodeRebootInterval).
     pub silent: u64,
-    /// Frames of link-local protocols, discarded.
+    /// Frames of link-local protocols, and hellos of RedBoxes, discarded.
     pub link_local: u64,
     /// Between stations behind the host port, discarded.
     pub local: u64,
-    /// From a LAN, to which the host port is connected, discarded.
+    /// To the blocked host port of a RedBox, discarded.
     #[cfg_attr(feature = "serde", serde(default))]
     pub blocked: u64,
     /// Longer than a trailer can state, discarded.
@@ -101,4 +101,6 @@ pub struct Reading {
     pub unknown_proxies: u64,
     /// Entries of the NodesTable.
     pub max_nodes: u16,
+    /// State of the host port of a RedBox.
+    pub host_port: HostPort,
 }

@@ -1,4 +1,4 @@
-//! Supervision frames of a node, and of the stations for which it sends.
+//! Supervision frames of a node, and of the stations for which it sends; hellos of a RedBox.
 
 use alloc::vec::Vec;
 
@@ -6,14 +6,28 @@ use onbeat_wire::prp::supervision;
 use onbeat_wire::{EtherType, MacAddress};
 
 use super::LIFE_CHECK_MS;
+use super::host_port::HELLO_MS;
 
 /// Shortest time between supervision frames of many stations, in milliseconds.
 const SHORTEST_INTERVAL_MS: u32 = 50;
+
+/// Frames that a node sends of its own.
+#[derive(Debug, Default)]
+pub struct Due {
+    /// Supervision frames, to be numbered and sent on both LANs.
+    pub frames: Vec<Vec<u8>>,
+    /// The hello of a RedBox, to be sent by the host port.
+    pub hello: Option<Vec<u8>>,
+    /// Time until the next ones, in milliseconds.
+    pub next_ms: u32,
+}
 
 /// The supervision frames of a node.
 #[derive(Debug, Default)]
 pub struct Supervisor {
     number: u16,
+    /// Time from the last call until the next frames, in milliseconds.
+    rest_ms: u32,
     /// The last station with a frame: 0 the node itself, from 1 a station behind it.
     station: u32,
     /// Frames sent.
@@ -21,10 +35,30 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Returns the frames that are due, and the time until the next ones in milliseconds: within LifeCheckInterval, one
-    /// of the node and one of each station behind it, spread over the interval. They have no trailer.
+    /// Returns what is due: within LifeCheckInterval one frame of the node and one of each station behind it, spread over
+    /// the interval, and the hellos of a RedBox. `silence_ms`: the rest of the silence after a start. Frames have no trailer.
     #[must_use]
-    pub fn frames(&mut self, node: MacAddress, behind: &[MacAddress]) -> (Vec<Vec<u8>>, u32) {
+    pub fn due(
+        &mut self,
+        node: MacAddress,
+        behind: &[MacAddress],
+        sends_hellos: bool,
+        silence_ms: Option<u32>,
+    ) -> Due {
+        let mut frames = Vec::new();
+        if let Some(rest_ms) = silence_ms {
+            self.rest_ms = rest_ms;
+        } else if self.rest_ms == 0 {
+            (frames, self.rest_ms) = self.frames(node, behind);
+        }
+        let next_ms = if sends_hellos { self.rest_ms.min(HELLO_MS) } else { self.rest_ms };
+        self.rest_ms -= next_ms;
+        let hello = sends_hellos.then(|| self.frame(node, node, Some(node)));
+        Due { frames, hello, next_ms }
+    }
+
+    /// Returns supervision frames, and the time until the next ones in milliseconds.
+    fn frames(&mut self, node: MacAddress, behind: &[MacAddress]) -> (Vec<Vec<u8>>, u32) {
         let redbox = (!behind.is_empty()).then_some(node);
         let stations = behind.len() as u32 + 1;
         let interval_ms = (LIFE_CHECK_MS / stations).max(SHORTEST_INTERVAL_MS);

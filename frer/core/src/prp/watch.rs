@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use onbeat_wire::MacAddress;
 use onbeat_wire::prp::Lan;
 
-use super::{ABSENCE_NS, NS_PER_MS, NodeKind, NodeReading, Reading};
+use super::{ABSENCE_NS, Blocked, NS_PER_MS, NodeKind, NodeReading, Reading};
 
 /// An event of a PRP node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,10 @@ pub enum PrpEvent {
     TrailersRemoved(MacAddress, Lan),
     /// A LAN brings frames of another protocol of redundancy.
     OtherProtocol(Lan),
-    /// The host port of a RedBox is connected to a LAN, and blocked.
-    HostPortBlocked,
+    /// The host port of a RedBox is blocked.
+    HostPortBlocked(Blocked),
+    /// The host port of a RedBox forwards again.
+    HostPortForwards,
     /// The NodesTable is full of nodes in use: frames of further nodes may be delivered twice.
     TableFull,
 }
@@ -115,7 +117,7 @@ pub struct Observer {
     returns: [Condition; 2],
     own_of_other_lan: [u64; 2],
     other_protocol: [Condition; 2],
-    blocked: Condition,
+    blocked: Option<Blocked>,
     full: Condition,
     limit: NodeEventLimit,
 }
@@ -187,8 +189,9 @@ impl Observer {
                 events.push(PrpEvent::OtherProtocol(lan));
             }
         }
-        if self.blocked.starts(now_ns, reading.host.blocked) {
-            events.push(PrpEvent::HostPortBlocked);
+        let blocked = reading.host_port.blocked(reading.mac, now_ns);
+        if blocked != core::mem::replace(&mut self.blocked, blocked) {
+            events.push(blocked.map_or(PrpEvent::HostPortForwards, PrpEvent::HostPortBlocked));
         }
         let without_entry = reading.lans.iter().map(|lan| lan.without_entry).sum();
         if self.full.starts(now_ns, without_entry) {

@@ -2,6 +2,7 @@
 
 mod events;
 mod mistakes;
+mod redboxes;
 mod tables;
 mod vectors;
 mod world;
@@ -109,8 +110,8 @@ fn delivers(lre: &mut Lre, lan: PortId, now_ns: u64, octets: &[u8]) -> bool {
 
 /// Sends the supervision frames that are due; returns the copies of each.
 fn supervise(lre: &mut Lre, now_ns: u64) -> Vec<[Vec<u8>; 2]> {
-    let (frames, _) = lre.supervise();
-    frames.iter().map(|frame| both(lre.send(now_ns, frame).unwrap())).collect()
+    let due = lre.supervise(None);
+    due.frames.iter().map(|frame| both(lre.send(now_ns, frame).unwrap())).collect()
 }
 
 /// Every frame has exactly one reason of its end.

@@ -11,7 +11,7 @@ mod table;
 
 use std::path::Path;
 
-use onbeat_frer::prp::{Lan, LanPort, Lre, Outcome, Parameters, Reading};
+use onbeat_frer::prp::{Due, Lan, LanPort, Lre, Outcome, Parameters, Reading};
 use onbeat_frer::spec::PortId;
 use onbeat_frer_xdp::Options;
 use onbeat_testing::prp::{File, supervision_of};
@@ -182,9 +182,17 @@ impl Both {
     fn frame(&mut self, port: PortId, octets: &[u8], what: &str) -> Vec<Vec<u8>> {
         let Run { verdict, frame, .. } = self.kernel.programs[usize::from(port.0)].run(&[], octets);
         let is_group = octets[0] & 1 == 1;
+        let blocked = |judge: &Lre| judge.read().lans.iter().map(|lan| lan.blocked).sum::<u64>();
+        let before = blocked(&self.judge);
         match self.judge.frame(port, self.kernel.now_ns, octets) {
             Outcome::Pass => {
                 assert!((verdict, &frame[..]) == (XDP_PASS, octets), "{what}: {verdict}")
+            }
+            Outcome::Discard if verdict == XDP_PASS => {
+                // The interface's own stack receives it, and the host does not.
+                let has_trailer = Frame::parse(octets).is_ok_and(|frame| frame.prp().is_ok());
+                let is_blocked = blocked(&self.judge) > before;
+                assert!(is_group && is_blocked && !has_trailer, "{what}: passed");
             }
             Outcome::Discard => {
                 assert_eq!(verdict, XDP_DROP, "{what}: {:02x?}", &octets[..30.min(octets.len())])
@@ -207,6 +215,17 @@ impl Both {
             }
         }
         Vec::new()
+    }
+
+    /// Sends what is due.
+    fn supervise(&mut self) {
+        let now_ns = self.now_ns();
+        self.kernel.node.plane.supervise().unwrap();
+        let Due { frames, hello, .. } = self.judge.supervise(None);
+        for octets in frames {
+            self.judge.send(now_ns, &octets).expect("the silence has ended");
+        }
+        self.judge.hello(now_ns, &hello.expect("a RedBox"));
     }
 
     /// Compares tables and counters.
@@ -353,6 +372,14 @@ fn random_frames() {
             if random.one_in(4) {
                 // 16 to 23: stations behind the host port.
                 let source = if source < 16 { 77 } else { source };
+                if is_segment && seed % 4 < 2 && random.one_in(500) {
+                    // A hello: of this node, of one that may be on a LAN, or of one with a greater address.
+                    let other = random.below(24) as u8;
+                    let sender = mac(*random.pick(&[77, other, 99]));
+                    both.frame(HOST, &supervision_of(sender, sender, Some(sender)), &what);
+                    both.compare(&what);
+                    continue;
+                }
                 let mut octets = random_frame(&mut random, mac(source));
                 if random.one_in(20) {
                     let length = LONGEST - random.below(10) as usize;

@@ -15,6 +15,13 @@ pub(super) fn show(node: Option<&str>, stream: Option<String>, json: bool) -> Re
     let streams = client.paths(stream)?;
     match json {
         true => output::print_json(&streams)?,
+        // Wildcards and PRP have no vector recovery.
+        false if streams.is_empty() => {
+            let name = client.status()?.node;
+            output::print(&format!(
+                "no stream has sequence recovery; LANs, and the paths of wildcards: onbeat show {name} --nodes\n"
+            ))?;
+        }
         false => output::print(&paths_table(&streams))?,
     }
     Ok(CommandResult::Success)

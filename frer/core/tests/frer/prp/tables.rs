@@ -1,6 +1,6 @@
 //! NodesTable and ProxyNodeTable: floods, ageing, stations that move, supervision, changed parameters.
 
-use onbeat_frer::prp::{Lan, NodeKind, Outcome, Parameters};
+use onbeat_frer::prp::{Due, Lan, NodeKind, Outcome, Parameters};
 use onbeat_wire::random::Random;
 
 use super::{
@@ -173,7 +173,7 @@ fn a_redbox_that_hears_itself_forwards_nothing_until_it_does_not() {
     assert!(delivers(&mut lre, A, end_ns, &again));
     assert_eq!(send(&mut lre, end_ns + 400 * MS, &of_station).len(), 2);
     let reading = lre.read();
-    assert_eq!((reading.host.blocked, reading.lans[0].blocked), (3, 2));
+    assert_eq!((reading.host.blocked, reading.host.link_local, reading.lans[0].blocked), (2, 1, 2));
     check_balance(&reading);
 }
 
@@ -201,7 +201,7 @@ fn every_station_is_supervised_within_the_interval() {
         let mut elapsed_ms = 0;
         // A quarter more for the rounding of intervals.
         while elapsed_ms < 2500 {
-            let (frames, next_ms) = redbox.supervise();
+            let Due { frames, next_ms, .. } = redbox.supervise(None);
             for octets in frames {
                 let copies = redbox.send(READY, &octets).unwrap();
                 for (port, octets) in super::LANS.into_iter().zip(super::both(copies)) {

@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::time::{ClockId, clock_gettime};
 use onbeat_frer::dataplane::Mode;
-use onbeat_frer::prp::{Parameters, Reading};
+use onbeat_frer::prp::{Due, Parameters, Reading};
 use onbeat_wire::MacAddress;
 
 use self::state::State;
@@ -204,18 +204,24 @@ impl Plane {
         let Some(parameters) = state.parameters.clone() else { return Ok(None) };
         let now_ns = self.lre_now_ns()?;
         let silent_until_ns = state.tables.load(word::SILENT_UNTIL_NS);
-        if let Some(rest_ns @ 1..) = silent_until_ns.checked_sub(now_ns) {
-            return Ok(Some(rest_ns.div_ceil(NS_PER_MS) as u32));
-        }
+        let rest_ns = silent_until_ns.checked_sub(now_ns).filter(|rest_ns| *rest_ns > 0);
+        let silence_ms = rest_ns.map(|rest_ns| rest_ns.div_ceil(NS_PER_MS) as u32);
         let mut stations: Vec<MacAddress> =
             state.tables.proxies.keys().into_iter().map(mac).collect();
         stations.sort_unstable();
-        let (frames, next_ms) = state.supervisor.frames(parameters.mac, &stations);
+        let Parameters { mac, is_segment, .. } = parameters;
+        let Due { frames, hello, next_ms } =
+            state.supervisor.due(mac, &stations, is_segment, silence_ms);
         let port = |slot: u8| self.ports.values().find(|port| port.slot == slot);
-        let lans = [slots[0], slots[1]].map(|slot| port(slot).map(|port| port.ifindex));
-        frames.iter().for_each(|octets| state.send(now_ns, octets, lans));
+        let [a, b, host] = slots.map(|slot| port(slot).map(|port| port.ifindex));
+        frames.iter().for_each(|octets| state.send(now_ns, octets, [a, b]));
+        if let (Some(octets), Some(host)) = (hello, host) {
+            state.send_hello(now_ns, &octets, host);
+        }
         drop(state);
-        self.attach_to_stacks()?;
+        if !frames.is_empty() {
+            self.attach_to_stacks()?;
+        }
         Ok(Some(next_ms))
     }
 

@@ -9,7 +9,8 @@ use libbpf_rs::MapCore;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use onbeat_bpf::PlainData;
 use onbeat_frer::prp::{
-    HostCounters, Lan, LanCounters, LanRecord, Nodes, Parameters, ProxyReading, Reading, Supervisor,
+    HostCounters, HostPort, Lan, LanCounters, LanRecord, Nodes, Parameters, ProxyReading, Reading,
+    Supervisor,
 };
 use onbeat_wire::prp::{Tail, supervision};
 use onbeat_wire::{Frame, MacAddress};
@@ -103,6 +104,11 @@ impl State {
         if is_new {
             let silent_until_ns = now_ns.saturating_add(parameters.reboot_silence_ns());
             tables.store(word::SILENT_UNTIL_NS, silent_until_ns);
+            if *is_segment {
+                let start = HostPort::new(silent_until_ns);
+                tables.store(word::BLOCKED_UNTIL_NS, start.blocked_until_ns);
+                tables.store(word::LISTENS_UNTIL_NS, start.listens_until_ns);
+            }
         }
         self.nodes.remove(*mac);
         let _ = tables.proxies.remove(&address(*mac));
@@ -390,6 +396,13 @@ impl State {
         }
     }
 
+    /// Sends the hello of a RedBox to its stations.
+    pub(super) fn send_hello(&self, now_ns: u64, octets: &[u8], ifindex: u32) {
+        self.tables.store(word::HELLO_NS, now_ns);
+        // An interface that is down has no stations.
+        let _ = send_to(&self.socket, ifindex, octets);
+    }
+
     pub(super) fn read(&self) -> Result<Option<Reading>> {
         let Some(parameters) = &self.parameters else { return Ok(None) };
         let tables = &self.tables;
@@ -456,6 +469,12 @@ impl State {
             evicted: self.nodes.evicted(),
             unknown_proxies: host.unknown_proxies,
             max_nodes: parameters.max_nodes,
+            host_port: HostPort {
+                blocked_until_ns: tables.load(word::BLOCKED_UNTIL_NS),
+                blocked_by: Some(tables.load(word::BLOCKED_BY)).filter(|by| *by != 0).map(mac),
+                sent_ns: tables.load(word::HELLO_NS),
+                listens_until_ns: tables.load(word::LISTENS_UNTIL_NS),
+            },
         }))
     }
 }

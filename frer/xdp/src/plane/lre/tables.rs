@@ -25,6 +25,10 @@ pub(super) mod word {
     pub(in super::super) const PERIOD_NS: usize = offset_of!(frer_lre, period_ns) / 8;
     pub(in super::super) const SILENT_UNTIL_NS: usize = offset_of!(frer_lre, silent_until_ns) / 8;
     pub(in super::super) const IS_SEGMENT: usize = offset_of!(frer_lre, is_segment) / 8;
+    pub(in super::super) const BLOCKED_UNTIL_NS: usize = offset_of!(frer_lre, blocked_until_ns) / 8;
+    pub(in super::super) const BLOCKED_BY: usize = offset_of!(frer_lre, blocked_by) / 8;
+    pub(in super::super) const HELLO_NS: usize = offset_of!(frer_lre, hello_ns) / 8;
+    pub(in super::super) const LISTENS_UNTIL_NS: usize = offset_of!(frer_lre, listens_until_ns) / 8;
     pub(in super::super) const PORTS: usize = offset_of!(frer_lre, ports) / 8;
     pub(in super::super) const DRAWN: usize = offset_of!(frer_lre, drawn) / 8;
     pub(in super::super) const STARTED: usize = offset_of!(frer_lre, started) / 8;

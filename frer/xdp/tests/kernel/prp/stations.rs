@@ -1,9 +1,10 @@
 //! Stations behind the host port, and own frames that return.
 
+use onbeat_testing::prp::supervision_of;
 use onbeat_wire::MacAddress;
-use onbeat_wire::prp::supervision;
+use onbeat_wire::prp::{Lan, supervision};
 
-use super::{A, B, Both, HOST, MAX_NODES, MS, mac, parameters, tagged, untagged};
+use super::{A, B, Both, HOST, MAX_NODES, MS, mac, parameters, tagged, untagged, with_trailer};
 use crate::harness::can_run;
 
 /// A frame of a station behind the host port.
@@ -120,6 +121,45 @@ fn a_blocked_host_port_forwards_nothing() {
     assert_eq!(both.frame(HOST, &from_station(mac(20)), "from the host port").len(), 0);
     assert_eq!(both.frame(A, &untagged(mac(21)), "from a LAN").len(), 0);
     both.compare("blocked");
+}
+
+/// Another RedBox serves the stations.
+#[test]
+fn the_redbox_with_the_greater_address_is_the_standby() {
+    if !can_run() {
+        return;
+    }
+    let parameters = super::Parameters { is_segment: true, ..parameters(MAX_NODES) };
+    // The one with the greater address serves if this one has no process.
+    let cases = [(mac(20), true, true), (mac(99), true, false), (mac(99), false, true)];
+    for (other, has_process, is_standby) in cases {
+        let mut both = Both::new(&parameters);
+        let supervise = |both: &mut Both| {
+            if has_process {
+                both.supervise();
+            }
+        };
+        let hello = supervision_of(other, other, Some(other));
+        let forwards = |both: &mut Both, what| {
+            both.frame(HOST, &hello, what);
+            let host = both.frame(HOST, &from_station(mac(30)), what).len();
+            assert_eq!(both.frame(A, &untagged(mac(21)), what).len(), host / 2, "{what}");
+            both.compare(what);
+            host == 2
+        };
+        // After a start, until it is clear whether it is on the LANs.
+        assert!(!forwards(&mut both, "started"));
+        both.at(both.now_ns() + 3000 * MS);
+        assert!(forwards(&mut both, "not on the LANs"));
+        supervise(&mut both);
+        both.frame(A, &with_trailer(&hello, 0, Lan::A), "supervision");
+        assert_eq!(!forwards(&mut both, "on the LANs"), is_standby);
+        both.at(both.now_ns() + 4999 * MS);
+        supervise(&mut both);
+        assert_eq!(!forwards(&mut both, "its last hello"), is_standby);
+        both.at(both.now_ns() + 5000 * MS);
+        assert!(forwards(&mut both, "no longer on the LANs"));
+    }
 }
 
 /// Stations that hear each other.
