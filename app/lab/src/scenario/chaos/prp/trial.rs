@@ -17,7 +17,7 @@ use super::super::actions::overrun;
 use super::super::capture::{CapturedFrames, Point, PortCaptures};
 use super::super::spec::Span;
 use super::Defect;
-use super::decode::decode;
+use super::decode::{Content, decode};
 use super::judge::{
     Attachment, CapturePlace, Case, Lan, NodeCase, NodePort, Outage, Sighting, StreamCase, Verdict,
     judge,
@@ -164,8 +164,10 @@ fn lose_delivery(captured: &mut CapturedFrames) {
     let is_delivery = |frame: &super::super::capture::CapturedFrame| {
         let is_host = matches!(place(frame.point), CapturePlace::Port(_, NodePort::Host));
         let decoded = decode(captured.kept(frame));
-        let is_unicast = captured.kept(frame).first().is_some_and(|octet| octet & 1 == 1);
-        is_host && !frame.entering && is_unicast && decoded.is_some()
+        let is_group = captured.kept(frame).first().is_some_and(|octet| octet & 1 == 1);
+        let is_of_station =
+            decoded.is_some_and(|decoded| matches!(decoded.content, Content::Station { .. }));
+        is_host && !frame.entering && is_group && is_of_station
     };
     if let Some(last) = captured.frames.iter().rposition(is_delivery) {
         captured.frames.remove(last);

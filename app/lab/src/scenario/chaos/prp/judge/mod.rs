@@ -176,7 +176,7 @@ pub enum Rule {
     Circulation,
     /// Frames of a LAN stay there.
     Lan,
-    /// No protected station receives a trailer or a supervision frame.
+    /// No protected station receives a trailer or a supervision frame, except hellos of its RedBox.
     Trailer,
     /// Frames are delivered as they were sent; trailers are valid.
     Content,
@@ -430,14 +430,17 @@ fn shortest(octets: &[u8]) -> usize {
 /// Checks that a frame is on its LAN, and that no trailer leaves the LANs.
 fn lan(case: &Case<'_>, frame: &JudgedFrame<'_>, verdict: &mut Verdict) {
     let Sighting { place, entering, .. } = frame.sighting;
-    let lan = match place {
-        CapturePlace::Port(_, NodePort::Lan(lan)) => Some(lan),
-        CapturePlace::Port(_, NodePort::Host) => None,
-        CapturePlace::Station(station) => match case.stations[station] {
-            Some(Attachment::Lan(lan)) => Some(lan),
-            Some(Attachment::Node(_)) | None => None,
-        },
+    let at = match place {
+        CapturePlace::Port(_, NodePort::Lan(lan)) => Some(Attachment::Lan(lan)),
+        CapturePlace::Port(node, NodePort::Host) => Some(Attachment::Node(node)),
+        CapturePlace::Station(station) => case.stations[station],
     };
+    let lan = match at {
+        Some(Attachment::Lan(lan)) => Some(lan),
+        Some(Attachment::Node(_)) | None => None,
+    };
+    let is_hello =
+        matches!(at, Some(Attachment::Node(node)) if frame.decoded.source == case.nodes[node].mac);
     let mut broken = |rule, text: String| verdict.violate(rule, case.name(place), text, &[frame]);
     let is_station = frame.key().is_some();
     match (lan, frame.decoded.trailer) {
@@ -459,7 +462,7 @@ fn lan(case: &Case<'_>, frame: &JudgedFrame<'_>, verdict: &mut Verdict) {
         (None, Some(_)) if !entering => {
             broken(Rule::Trailer, "its trailer was not removed".to_owned());
         }
-        (None, _) if !entering && frame.decoded.content == Content::Supervision => {
+        (None, _) if !entering && frame.decoded.content == Content::Supervision && !is_hello => {
             broken(Rule::Trailer, "a supervision frame".to_owned());
         }
         (None, _) => {}

@@ -320,6 +320,11 @@ fn a_trailer_at_a_protected_station_is_detected() {
         frames.push(CapturedFrame { place: port(1, HOST), entering: false, ..last });
     };
     assert_eq!(broken(supervision), [Rule::Trailer]);
+    let hello = |frames: &mut Vec<CapturedFrame>| {
+        supervision(frames);
+        frames.last_mut().unwrap().octets[6..12].copy_from_slice(&REDBOX.0);
+    };
+    assert_eq!(broken(hello), []);
 }
 
 #[test]
