@@ -448,6 +448,7 @@ struct frer_node {
 #define FRER_LRE_PERIODS     4			/* with a known first number of this node */
 #define FRER_LRE_SUPERVISION 128		/* octets kept of a supervision frame */
 #define FRER_LRE_WAITING     256		/* such frames waiting for the loader */
+#define FRER_LRE_OWN_SILENCE 4000000000ULL	/* ns: onbeat_frer::prp::OWN_SILENCE_NS */
 
 /* The function of a port in the entity. */
 enum frer_lre_role {
@@ -474,10 +475,13 @@ struct frer_lre {
 	__u64 foreign_claims[2];
 	/* Of a RedBox: onbeat_frer::prp::HostPort. */
 	__u64 blocked_until_ns;
-	__u64 blocked_by; /* address; 0: none yet */
-	__u64 hello_ns; /* the last own one */
-	__u64 listens_until_ns;
-	__u64 padding[3];
+	__u64 blocked_by; /* address; 0: the silence after a start */
+	__u64 hello_ns;	  /* the last own one */
+	__u64 is_on_lan;  /* as in it */
+	/* onbeat_frer::prp::HostPortTimes */
+	__u64 blocked_ns;
+	__u64 yielding_ns;
+	__u64 padding;
 };
 
 /* What a node sent on one LAN. */

@@ -13,6 +13,7 @@ use crate::bytes::room;
 use crate::hsr::MAX_LSDU_SIZE;
 use crate::{EmitError, EtherType, TruncationError};
 
+pub mod hello;
 pub mod supervision;
 mod tail;
 

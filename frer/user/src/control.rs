@@ -16,9 +16,6 @@ use crate::lanes::Lanes;
 use crate::port::{Input, Output, Port};
 use crate::{Error, QUEUE_FRAMES, Result, Traffic};
 
-/// Time after which waiting frames have been decided on, in milliseconds.
-const SOON_MS: u32 = 5;
-
 /// The state that a request may read and change.
 #[derive(Debug)]
 pub struct ThreadState {
@@ -143,18 +140,17 @@ impl ThreadState {
         let has_wildcards = plane.expire_wildcards(*now_ns);
         let Some(lre) = plane.lre() else { return has_wildcards.then_some(LIFE_CHECK_MS) };
         lre.expire(*now_ns);
-        // If a frame waits, this time can be hours ago.
-        let rest_ms = || lre.silence_ms(Clock::read().now_ns()).unwrap_or(SOON_MS);
-        let silence_ms = lre.silence_ms(*now_ns).map(|_| rest_ms());
-        let Due { frames, hello, next_ms } = lre.supervise(silence_ms);
+        // If a frame waits, the time of the thread can be hours ago.
+        let now_ns = Clock::read().now_ns();
+        let Due { frames, hello, next_ms } = lre.supervise(now_ns);
         let mut ports = Outputs { ports: outputs, former };
         for octets in &frames {
-            if let Some(copies) = lre.send(*now_ns, octets) {
+            if let Some(copies) = lre.send(now_ns, octets) {
                 ports.send(copies, pool.as_mut());
             }
         }
         if let Some(octets) = &hello {
-            ports.send(lre.hello(*now_ns, octets), pool.as_mut());
+            ports.send(lre.hello(now_ns, octets), pool.as_mut());
         }
         for output in outputs.iter_mut().flatten() {
             output.flush(pool.as_mut());

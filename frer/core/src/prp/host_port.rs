@@ -1,26 +1,28 @@
 //! Whether a RedBox forwards between its host port and the LANs: not while that port is connected to a LAN, and not while
-//! another RedBox of the same LANs serves the same stations. Otherwise broadcasts circulate without end.
+//! another RedBox serves the same stations. Otherwise broadcasts circulate without end.
 //!
-//! Each RedBox sends hellos to its host port: supervision frames without a trailer, which stations ignore. One that
-//! returns there shows that a LAN is connected. Of two RedBoxes that hear each other both there and on a LAN, the one with
-//! the smaller address forwards; the other one is its standby. On other LANs it couples two networks, and both forward.
-//! Programs in the kernel forward without their process: they yield then, before the standby takes over.
+//! Each RedBox sends hellos to its host port ([`Hello`]). One that returns there shows that a LAN is connected. Of several
+//! RedBoxes, one serves, and the others are its standbys. Precedence has
+//!
+//! 1. one that hears a LAN,
+//! 2. one that serves already, so that one that returns interrupts nothing,
+//! 3. the smaller address.
+//!
+//! Programs in the kernel forward without their process: they yield then, before a standby takes over. All frames of a
+//! station have the numbers of the RedBox that serves. Between two of them, receivers have time to forget.
+
+use core::cmp::Reverse;
 
 use onbeat_wire::MacAddress;
+use onbeat_wire::prp::hello::Hello;
 
-use super::{ABSENCE_NS, LIFE_CHECK_MS, NS_PER_MS};
+use super::{ABSENCE_NS, LIFE_CHECK_MS, NS_PER_MS, number_space};
 
-/// Period of hellos, in milliseconds: two within the silence after a start.
+/// Period of hellos, in milliseconds: one arrives in the silence after a start.
 pub(super) const HELLO_MS: u32 = LIFE_CHECK_MS / 8;
 
-/// The host port is blocked for this time after the last hello: two periods of supervision and a margin.
-const BLOCKED_NS: u64 = ABSENCE_NS;
-
-/// Without an own hello for this time, any RedBox on the LANs blocks the host port: before the others take over.
-const UNHEARD_NS: u64 = BLOCKED_NS - 4 * HELLO_MS as u64 * NS_PER_MS;
-
-/// After the silence of a start, a RedBox that hears another one waits for it on the LANs: a period of supervision and a margin.
-const LISTEN_NS: u64 = ABSENCE_NS / 2;
+/// Without an own hello for this time, any other RedBox has precedence.
+pub const OWN_SILENCE_NS: u64 = 2 * LIFE_CHECK_MS as u64 * NS_PER_MS;
 
 /// Why the host port is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,27 @@ pub enum Blocked {
     ByRedBox(MacAddress),
 }
 
+/// Times of the host port, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostPortTimes {
+    /// The port is blocked for this time after the last hello with precedence. One whose process has ended yields before, and
+    /// receivers forget its numbers.
+    pub blocked_ns: u64,
+    /// The port is blocked for this time after the sender of that hello has lost its precedence: it hears of it, and receivers
+    /// forget its numbers.
+    pub yielding_ns: u64,
+}
+
+impl HostPortTimes {
+    /// Times for an EntryForgetTime.
+    #[must_use]
+    pub fn new(entry_forget_ms: u32) -> Self {
+        let hellos_ns = 2 * u64::from(HELLO_MS) * NS_PER_MS;
+        let yielding_ns = hellos_ns + number_space::reboot_silence_ns(entry_forget_ms);
+        Self { blocked_ns: OWN_SILENCE_NS + yielding_ns, yielding_ns }
+    }
+}
+
 /// State of the host port of a RedBox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostPort {
@@ -39,42 +62,59 @@ pub struct HostPort {
     /// Sender of the hello that blocks it. Without one, it is the silence after a start.
     pub blocked_by: Option<MacAddress>,
     /// Time of the last own hello.
-    pub sent_ns: u64,
-    /// End of the time after a start in which any RedBox there blocks it.
-    pub listens_until_ns: u64,
+    pub hello_ns: u64,
+    /// Whether a LAN had brought frames then.
+    pub is_on_lan: bool,
 }
 
 impl HostPort {
     /// The state at the start of a RedBox.
     #[must_use]
     pub fn new(silent_until_ns: u64) -> Self {
-        let listens_until_ns = silent_until_ns.saturating_add(LISTEN_NS);
-        Self { blocked_until_ns: silent_until_ns, listens_until_ns, ..Self::default() }
+        Self { blocked_until_ns: silent_until_ns, ..Self::default() }
     }
 
-    /// Notes a hello from the host port; `last_on_lan_ns`: time of the last frame of its sender on a LAN.
+    /// Notes a supervision frame from the host port. `hello`: its content, if it is one.
     pub(super) fn hear(
         &mut self,
-        sender: MacAddress,
+        source: MacAddress,
+        hello: Option<&Hello>,
         own: MacAddress,
-        last_on_lan_ns: Option<u64>,
+        times: HostPortTimes,
         now_ns: u64,
     ) {
-        let is_on_lan =
-            last_on_lan_ns.is_some_and(|last_ns| now_ns.saturating_sub(last_ns) < ABSENCE_NS);
-        let serves = sender < own || now_ns.saturating_sub(self.sent_ns) > UNHEARD_NS;
-        let until_ns = if sender == own || (serves && is_on_lan) {
-            now_ns + BLOCKED_NS
-        } else {
-            self.listens_until_ns
-        };
-        if until_ns > now_ns && until_ns >= self.blocked_until_ns {
-            (self.blocked_by, self.blocked_until_ns) = (Some(sender), until_ns);
+        if source == own {
+            self.block(own, now_ns + times.blocked_ns);
+            return;
+        }
+        let Some(hello) = hello else { return };
+        if self.blocked_by == Some(own) && self.is_blocked(now_ns) {
+            return;
+        }
+        if self.is_preceded_by(hello, own, now_ns) {
+            self.block(source, now_ns + times.blocked_ns);
+        } else if self.blocked_by == Some(source) {
+            self.blocked_until_ns = self.blocked_until_ns.min(now_ns + times.yielding_ns);
         }
     }
 
+    fn block(&mut self, by: MacAddress, until_ns: u64) {
+        (self.blocked_by, self.blocked_until_ns) = (Some(by), until_ns);
+    }
+
+    /// Returns whether the sender of a hello has precedence.
+    fn is_preceded_by(&self, hello: &Hello, own: MacAddress, now_ns: u64) -> bool {
+        if now_ns.saturating_sub(self.hello_ns) > OWN_SILENCE_NS {
+            return true;
+        }
+        let serves = !self.is_blocked(now_ns);
+        (hello.is_on_lan, hello.serves, Reverse(hello.sender))
+            > (self.is_on_lan, serves, Reverse(own))
+    }
+
     /// Returns whether nothing is forwarded from and to the host port.
-    pub(super) fn is_blocked(&self, now_ns: u64) -> bool {
+    #[must_use]
+    pub fn is_blocked(&self, now_ns: u64) -> bool {
         now_ns < self.blocked_until_ns
     }
 
@@ -83,5 +123,23 @@ impl HostPort {
     pub fn blocked(&self, own: MacAddress, now_ns: u64) -> Option<Blocked> {
         let by = self.blocked_by.filter(|_| self.is_blocked(now_ns))?;
         Some(if by == own { Blocked::ByLan } else { Blocked::ByRedBox(by) })
+    }
+}
+
+/// When the LANs brought frames, by their number.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LanPresence {
+    received: u64,
+    /// Time of the last change; `None`: not asked yet.
+    at_ns: Option<u64>,
+}
+
+impl LanPresence {
+    /// Returns whether a LAN has brought frames lately. After a start, that is supposed.
+    pub fn is_present(&mut self, received: u64, now_ns: u64) -> bool {
+        if self.at_ns.is_none() || received != self.received {
+            (self.received, self.at_ns) = (received, Some(now_ns));
+        }
+        self.at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) < ABSENCE_NS)
     }
 }

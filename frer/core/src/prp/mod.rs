@@ -33,12 +33,13 @@ use alloc::vec::Vec;
 
 use onbeat_wire::edit::{Edit, RTagAction, edit_head};
 pub use onbeat_wire::prp::Lan;
+use onbeat_wire::prp::hello::Hello;
 use onbeat_wire::prp::supervision;
 use onbeat_wire::prp::{self, Tail};
 use onbeat_wire::{EtherType, Frame, MacAddress, SequenceTag};
 
 pub use copies::{Copies, Copy, Outcome};
-pub use host_port::{Blocked, HostPort};
+pub use host_port::{Blocked, HostPort, HostPortTimes, LanPresence, OWN_SILENCE_NS};
 pub use nodes::{LanRecord, NodeKind, NodeReading, Nodes, Supervision};
 pub use proxies::ProxyReading;
 pub use reading::{HostCounters, LanCounters, Reading};
@@ -165,6 +166,7 @@ pub struct Lre {
     lans: [LanCounters; 2],
     host: HostCounters,
     host_port: HostPort,
+    presence: LanPresence,
 }
 
 impl Lre {
@@ -196,6 +198,7 @@ impl Lre {
             lans: [LanCounters::default(); 2],
             host: HostCounters::default(),
             host_port: HostPort::default(),
+            presence: LanPresence::default(),
         }
     }
 
@@ -204,6 +207,10 @@ impl Lre {
         if parameters.entry_forget_ms != self.parameters.entry_forget_ms {
             // Periods of another length: what is remembered has no age any more.
             self.nodes.forget_numbers();
+        }
+        let of_host_port = |parameters: &Parameters| (parameters.is_segment, parameters.host);
+        if of_host_port(&parameters) != of_host_port(&self.parameters) {
+            self.host_port = HostPort::default();
         }
         self.nodes.remove(parameters.mac);
         self.proxies.remove(parameters.mac);
@@ -279,8 +286,10 @@ impl Lre {
         }
         if self.parameters.is_segment && self.format == Format::Prp {
             if is_supervision(frame) {
-                let last_on_lan_ns = self.nodes.last_ns(source);
-                self.host_port.hear(source, self.parameters.mac, last_on_lan_ns, now_ns);
+                let Parameters { mac, entry_forget_ms, .. } = self.parameters;
+                let hello = Hello::parse(frame.octets());
+                let times = HostPortTimes::new(entry_forget_ms);
+                self.host_port.hear(source, hello.as_ref(), mac, times, now_ns);
                 self.host.link_local += 1;
                 return Outcome::Discard;
             }
@@ -489,17 +498,22 @@ impl Lre {
         self.number_space.silence_ms(now_ns)
     }
 
-    /// Returns the supervision frames that are due. `silence_ms`: the rest of the silence after a start.
+    /// Returns the frames that are due.
     #[must_use]
-    pub fn supervise(&mut self, silence_ms: Option<u32>) -> Due {
+    pub fn supervise(&mut self, now_ns: u64) -> Due {
         let stations: Vec<_> = self.proxies.read().iter().map(|proxy| proxy.mac).collect();
         let Parameters { mac, is_segment, .. } = self.parameters;
-        self.supervisor.due(mac, &stations, is_segment, silence_ms)
+        let received = self.lans.iter().map(|lan| lan.received).sum();
+        let is_on_lan = self.presence.is_present(received, now_ns);
+        self.host_port.is_on_lan = is_on_lan;
+        let serves = !self.host_port.is_blocked(now_ns);
+        let state = is_segment.then_some((is_on_lan, serves));
+        self.supervisor.due(mac, &stations, self.silence_ms(now_ns), state)
     }
 
     /// Returns a hello as the host port sends it.
     pub fn hello<'a>(&mut self, now_ns: u64, octets: &'a [u8]) -> Copies<'a> {
-        self.host_port.sent_ns = now_ns;
+        self.host_port.hello_ns = now_ns;
         let copy = Copy { port: self.parameters.host, octets, added: AddedOctets::Nothing };
         Copies { copies: [Some(copy), None] }
     }

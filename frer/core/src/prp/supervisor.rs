@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use onbeat_wire::prp::hello::{self, Hello};
 use onbeat_wire::prp::supervision;
 use onbeat_wire::{EtherType, MacAddress};
 
@@ -14,10 +15,10 @@ const SHORTEST_INTERVAL_MS: u32 = 50;
 /// Frames that a node sends of its own.
 #[derive(Debug, Default)]
 pub struct Due {
-    /// Supervision frames, to be numbered and sent on both LANs.
+    /// Supervision frames without a trailer, to be numbered and sent on both LANs.
     pub frames: Vec<Vec<u8>>,
     /// The hello of a RedBox, to be sent by the host port.
-    pub hello: Option<Vec<u8>>,
+    pub hello: Option<[u8; hello::LEN]>,
     /// Time until the next ones, in milliseconds.
     pub next_ms: u32,
 }
@@ -26,6 +27,8 @@ pub struct Due {
 #[derive(Debug, Default)]
 pub struct Supervisor {
     number: u16,
+    /// Number of the last hello.
+    hellos: u16,
     /// Time from the last call until the next frames, in milliseconds.
     rest_ms: u32,
     /// The last station with a frame: 0 the node itself, from 1 a station behind it.
@@ -36,14 +39,15 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Returns what is due: within LifeCheckInterval one frame of the node and one of each station behind it, spread over
-    /// the interval, and the hellos of a RedBox. `silence_ms`: the rest of the silence after a start. Frames have no trailer.
+    /// the interval, and the hellos of a RedBox. `silence_ms`: the rest of the silence after a start. `state`: of a RedBox,
+    /// whether it hears a LAN, and whether it serves.
     #[must_use]
     pub fn due(
         &mut self,
         node: MacAddress,
         behind: &[MacAddress],
-        sends_hellos: bool,
         silence_ms: Option<u32>,
+        state: Option<(bool, bool)>,
     ) -> Due {
         let mut frames = Vec::new();
         if let Some(rest_ms) = silence_ms {
@@ -51,9 +55,13 @@ impl Supervisor {
         } else if self.rest_ms == 0 {
             (frames, self.rest_ms) = self.frames(node, behind);
         }
-        let next_ms = if sends_hellos { self.rest_ms.min(HELLO_MS) } else { self.rest_ms };
+        let longest_ms = if state.is_some() { HELLO_MS } else { u32::MAX };
+        let next_ms = self.rest_ms.min(longest_ms);
         self.rest_ms -= next_ms;
-        let hello = sends_hellos.then(|| self.frame(node, node, Some(node)));
+        let hello = state.map(|(is_on_lan, serves)| {
+            self.hellos = self.hellos.wrapping_add(1);
+            Hello { sender: node, number: self.hellos, is_on_lan, serves }.emit()
+        });
         Due { frames, hello, next_ms }
     }
 

@@ -110,7 +110,7 @@ fn delivers(lre: &mut Lre, lan: PortId, now_ns: u64, octets: &[u8]) -> bool {
 
 /// Sends the supervision frames that are due; returns the copies of each.
 fn supervise(lre: &mut Lre, now_ns: u64) -> Vec<[Vec<u8>; 2]> {
-    let due = lre.supervise(None);
+    let due = lre.supervise(now_ns);
     due.frames.iter().map(|frame| both(lre.send(now_ns, frame).unwrap())).collect()
 }
 

@@ -15,6 +15,7 @@ use onbeat_frer::prp::{Due, Lan, LanPort, Lre, Outcome, Parameters, Reading};
 use onbeat_frer::spec::PortId;
 use onbeat_frer_xdp::Options;
 use onbeat_testing::prp::{File, supervision_of};
+use onbeat_wire::prp::hello::Hello;
 use onbeat_wire::prp::{Tail, supervision};
 use onbeat_wire::random::Random;
 use onbeat_wire::{Frame, MacAddress};
@@ -221,7 +222,7 @@ impl Both {
     fn supervise(&mut self) {
         let now_ns = self.now_ns();
         self.kernel.node.plane.supervise().unwrap();
-        let Due { frames, hello, .. } = self.judge.supervise(None);
+        let Due { frames, hello, .. } = self.judge.supervise(now_ns);
         for octets in frames {
             self.judge.send(now_ns, &octets).expect("the silence has ended");
         }
@@ -230,6 +231,7 @@ impl Both {
 
     /// Compares tables and counters.
     fn compare(&mut self, what: &str) {
+        self.judge.expire(self.kernel.now_ns);
         let (found, expected) = (self.kernel.read(), self.judge.read());
         assert_eq!(found.lans, expected.lans, "{what}");
         assert_eq!(found.host, expected.host, "{what}");
@@ -338,6 +340,27 @@ fn random_frame(random: &mut Random, source: MacAddress) -> Vec<u8> {
     octets
 }
 
+/// A hello of this node or another one, at times an invalid one, or another supervision frame.
+fn random_hello(random: &mut Random) -> Vec<u8> {
+    // Each octet decides the order of addresses.
+    let mut sender = mac(77);
+    let at = random.below(6) as usize;
+    sender.0[at] = sender.0[at].wrapping_add(*random.pick(&[0, 2, 254]));
+    let [is_on_lan, serves] = [(); 2].map(|()| random.one_in(2));
+    let hello = Hello { sender, number: random.number() as u16, is_on_lan, serves };
+    let mut octets = hello.emit().to_vec();
+    match random.below(8) {
+        0 => octets.truncate(octets.len() - 1),
+        1 => {
+            let at = random.below(octets.len() as u64) as usize;
+            octets[at] ^= 1 << random.below(8);
+        }
+        2 => octets = supervision_of(sender, sender, Some(sender)),
+        _ => octets.resize(60, 0),
+    }
+    octets
+}
+
 /// Returns the number of frames; `ONBEAT_DIFFERENTIAL_PACKETS` increases it.
 fn frame_count() -> u64 {
     let asked = std::env::var("ONBEAT_DIFFERENTIAL_PACKETS").ok();
@@ -373,11 +396,12 @@ fn random_frames() {
                 // 16 to 23: stations behind the host port.
                 let source = if source < 16 { 77 } else { source };
                 if is_segment && seed % 4 < 2 && random.one_in(500) {
-                    // A hello: of this node, of one that may be on a LAN, or of one with a greater address.
-                    let other = random.below(24) as u8;
-                    let sender = mac(*random.pick(&[77, other, 99]));
-                    both.frame(HOST, &supervision_of(sender, sender, Some(sender)), &what);
+                    let octets = random_hello(&mut random);
+                    both.frame(HOST, &octets, &what);
                     both.compare(&what);
+                    if random.one_in(3) {
+                        both.supervise();
+                    }
                     continue;
                 }
                 let mut octets = random_frame(&mut random, mac(source));

@@ -165,7 +165,7 @@ mod tests {
 
     /// Supervision frames of [`NODE`], and sources by LAN.
     fn supervise(lre_under_test: &mut Lre, sources: [MacAddress; 2], number: u16) {
-        let frames = lre(NODE).supervise(None).frames;
+        let frames = lre(NODE).supervise(1_000_000_000).frames;
         for now_ns in TIMES_NS {
             for of_lan in sources.into_iter().enumerate() {
                 receive_at(lre_under_test, now_ns, of_lan, number, &frames[0]);
@@ -235,8 +235,8 @@ mod tests {
     #[test]
     fn forged_claims_join_no_nodes() {
         let mut receiver = lre(MacAddress([2, 0, 0, 0, 0, 9]));
-        let of_node = lre(NODE).supervise(None).frames;
-        let of_other = lre(OTHER).supervise(None).frames;
+        let of_node = lre(NODE).supervise(1_000_000_000).frames;
+        let of_other = lre(OTHER).supervise(1_000_000_000).frames;
         for second in 0..30 {
             let now_ns = second * 1_000_000_000;
             let number = second as u16 * 10;

@@ -232,12 +232,6 @@ impl<N> Nodes<N> {
         self.by_mac.retain(|mac, node| !node.is_single() || present(*mac));
     }
 
-    /// Returns the time of the last frame of a node that sends trailers, in nanoseconds; `None`: no such frame.
-    pub(super) fn last_ns(&self, mac: MacAddress) -> Option<u64> {
-        let node = self.by_mac.get(&mac).filter(|node| node.numbers.is_some())?;
-        node.frames.iter().filter_map(|lan| lan.last_ns).max()
-    }
-
     /// Returns whether an address is that of a node, or an alias of one.
     #[must_use]
     pub fn contains(&self, mac: MacAddress) -> bool {

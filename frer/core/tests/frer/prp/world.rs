@@ -365,8 +365,7 @@ impl World {
                 Event::Arrival { node, port, octets } => self.arrive(now_ns, node, port, &octets),
                 Event::Supervision(at) if until_ns < u64::MAX => {
                     let lre = &mut self.nodes[at].lre;
-                    let silence_ms = lre.silence_ms(now_ns);
-                    let Due { frames, next_ms, .. } = lre.supervise(silence_ms);
+                    let Due { frames, next_ms, .. } = lre.supervise(now_ns);
                     self.host_frames += frames.len() as u64;
                     for frame in frames {
                         let Some(copies) = self.nodes[at].lre.send(now_ns, &frame) else {

@@ -209,9 +209,9 @@ impl Plane {
         let mut stations: Vec<MacAddress> =
             state.tables.proxies.keys().into_iter().map(mac).collect();
         stations.sort_unstable();
-        let Parameters { mac, is_segment, .. } = parameters;
+        let hello_state = state.hello_state(now_ns)?;
         let Due { frames, hello, next_ms } =
-            state.supervisor.due(mac, &stations, is_segment, silence_ms);
+            state.supervisor.due(parameters.mac, &stations, silence_ms, hello_state);
         let port = |slot: u8| self.ports.values().find(|port| port.slot == slot);
         let [a, b, host] = slots.map(|slot| port(slot).map(|port| port.ifindex));
         frames.iter().for_each(|octets| state.send(now_ns, octets, [a, b]));

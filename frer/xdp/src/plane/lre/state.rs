@@ -9,15 +9,15 @@ use libbpf_rs::MapCore;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use onbeat_bpf::PlainData;
 use onbeat_frer::prp::{
-    HostCounters, HostPort, Lan, LanCounters, LanRecord, Nodes, Parameters, ProxyReading, Reading,
-    Supervisor,
+    HostCounters, HostPort, HostPortTimes, Lan, LanCounters, LanPresence, LanRecord, Nodes,
+    Parameters, ProxyReading, Reading, Supervisor,
 };
 use onbeat_wire::prp::{Tail, supervision};
 use onbeat_wire::{Frame, MacAddress};
 
 use super::super::grace::{Epoch, GracePeriods};
 use super::tables::{LreTables, MAC_MASK, address, alias_word, mac, word};
-use super::{EntitySlots, NS_PER_MS, ROLES, ports_word};
+use super::{EntitySlots, NS_PER_MS, ROLES, ports_of, ports_word};
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::error::{Context, Error, Result};
@@ -34,6 +34,8 @@ pub(super) struct State {
     /// Whether the NodesTable has what an earlier process noted.
     pub(super) is_adopted: bool,
     pub(super) supervisor: Supervisor,
+    /// For hellos.
+    presence: LanPresence,
     /// EntitySlots that programs may still use.
     pub(super) retired: Vec<(Epoch, u32)>,
     /// For supervision frames.
@@ -56,6 +58,7 @@ impl State {
             nodes,
             is_adopted: false,
             supervisor: Supervisor::default(),
+            presence: LanPresence::default(),
             retired: Vec::new(),
             socket,
             lan_programs: None,
@@ -100,15 +103,23 @@ impl State {
         tables.store(word::MAC, address(*mac));
         tables.store(word::LAN_MAC, address(a.mac));
         tables.store(word::LAN_MAC + 1, address(b.mac));
+        let host = |word: u64| ports_of(word).map(|[.., host]| host);
+        let had = (tables.load(word::IS_SEGMENT), host(tables.load(word::PORTS)));
         tables.store(word::IS_SEGMENT, u64::from(*is_segment));
+        if had != (u64::from(*is_segment), host(ports_word(slots))) {
+            let silent_until_ns = if is_new { now_ns + parameters.reboot_silence_ns() } else { 0 };
+            let start =
+                if *is_segment { HostPort::new(silent_until_ns) } else { HostPort::default() };
+            tables.store(word::BLOCKED_UNTIL_NS, start.blocked_until_ns);
+            tables.store(word::BLOCKED_BY, 0);
+            tables.store(word::HELLO_NS, start.hello_ns);
+        }
+        let times = HostPortTimes::new(parameters.entry_forget_ms);
+        tables.store(word::BLOCKED_NS, times.blocked_ns);
+        tables.store(word::YIELDING_NS, times.yielding_ns);
         if is_new {
             let silent_until_ns = now_ns.saturating_add(parameters.reboot_silence_ns());
             tables.store(word::SILENT_UNTIL_NS, silent_until_ns);
-            if *is_segment {
-                let start = HostPort::new(silent_until_ns);
-                tables.store(word::BLOCKED_UNTIL_NS, start.blocked_until_ns);
-                tables.store(word::LISTENS_UNTIL_NS, start.listens_until_ns);
-            }
         }
         self.nodes.remove(*mac);
         let _ = tables.proxies.remove(&address(*mac));
@@ -396,6 +407,18 @@ impl State {
         }
     }
 
+    /// Of a RedBox: whether it hears a LAN, and whether it serves.
+    pub(super) fn hello_state(&mut self, now_ns: u64) -> Result<Option<(bool, bool)>> {
+        if !self.parameters.as_ref().is_some_and(|parameters| parameters.is_segment) {
+            return Ok(None);
+        }
+        let [a, b] = [c::LRE_LAN_A, c::LRE_LAN_B].map(|role| self.tables.counters(role));
+        let received = lan_counters(&a?).received + lan_counters(&b?).received;
+        let is_on_lan = self.presence.is_present(received, now_ns);
+        self.tables.store(word::IS_ON_LAN, u64::from(is_on_lan));
+        Ok(Some((is_on_lan, now_ns >= self.tables.load(word::BLOCKED_UNTIL_NS))))
+    }
+
     /// Sends the hello of a RedBox to its stations.
     pub(super) fn send_hello(&self, now_ns: u64, octets: &[u8], ifindex: u32) {
         self.tables.store(word::HELLO_NS, now_ns);
@@ -409,31 +432,13 @@ impl State {
         let [a, b, host] = ROLES.map(|role| tables.counters(role));
         let (a, b, host) = (a?, b?, host?);
         let lan = |counters: frer_lre_counters, lan: usize| {
-            let (invalid, unread) =
-                (tables.load(word::INVALID_SUPERVISION + lan), counters.unread_supervision);
+            let invalid = tables.load(word::INVALID_SUPERVISION + lan);
+            let read = lan_counters(&counters);
             LanCounters {
-                received: counters.passed
-                    + counters.own
-                    + counters.accepted
-                    + counters.duplicates
-                    + counters.untagged
-                    + counters.blocked
-                    + counters.supervision,
-                passed: counters.passed,
-                own: counters.own,
-                own_of_other_lan: counters.own_of_other_lan,
-                accepted: counters.accepted,
-                duplicates: counters.duplicates,
-                untagged: counters.untagged,
-                other_protocol: counters.other_protocol,
-                blocked: counters.blocked,
-                supervision: counters.supervision.saturating_sub(invalid + unread),
+                supervision: read.supervision.saturating_sub(invalid),
                 invalid_supervision: invalid,
-                unread_supervision: unread,
                 foreign_claims: tables.load(word::FOREIGN_CLAIMS + lan),
-                wrong_lan: counters.wrong_lan,
-                without_entry: counters.without_entry,
-                malformed: counters.malformed,
+                ..read
             }
         };
         let proxies = tables.proxies.keys().into_iter().map(|address| {
@@ -447,23 +452,7 @@ impl State {
             nodes: self.nodes.read(),
             proxies,
             lans: [lan(a, 0), lan(b, 1)],
-            host: HostCounters {
-                received: host.numbered
-                    + host.silent
-                    + host.link_local
-                    + host.local
-                    + host.blocked
-                    + host.too_long,
-                numbered: host.numbered,
-                silent: host.silent,
-                link_local: host.link_local,
-                local: host.local,
-                blocked: host.blocked,
-                too_long: host.too_long,
-                malformed: host.malformed,
-                // Those of R-TAGs: of wildcards.
-                tagged: 0,
-            },
+            host: host_counters(&host),
             next: tables.load(word::DRAWN) as u16,
             supervised: self.supervisor.sent,
             evicted: self.nodes.evicted(),
@@ -472,8 +461,8 @@ impl State {
             host_port: HostPort {
                 blocked_until_ns: tables.load(word::BLOCKED_UNTIL_NS),
                 blocked_by: Some(tables.load(word::BLOCKED_BY)).filter(|by| *by != 0).map(mac),
-                sent_ns: tables.load(word::HELLO_NS),
-                listens_until_ns: tables.load(word::LISTENS_UNTIL_NS),
+                hello_ns: tables.load(word::HELLO_NS),
+                is_on_lan: tables.load(word::IS_ON_LAN) != 0,
             },
         }))
     }
@@ -503,4 +492,52 @@ fn send_to(socket: &OwnedFd, ifindex: u32, frame: &[u8]) -> io::Result<()> {
         )
     };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Counters of the programs of a LAN; supervision frames that the loader has not read are no invalid ones yet.
+fn lan_counters(counters: &frer_lre_counters) -> LanCounters {
+    LanCounters {
+        received: counters.passed
+            + counters.own
+            + counters.accepted
+            + counters.duplicates
+            + counters.untagged
+            + counters.blocked
+            + counters.supervision,
+        passed: counters.passed,
+        own: counters.own,
+        own_of_other_lan: counters.own_of_other_lan,
+        accepted: counters.accepted,
+        duplicates: counters.duplicates,
+        untagged: counters.untagged,
+        other_protocol: counters.other_protocol,
+        blocked: counters.blocked,
+        supervision: counters.supervision.saturating_sub(counters.unread_supervision),
+        unread_supervision: counters.unread_supervision,
+        wrong_lan: counters.wrong_lan,
+        without_entry: counters.without_entry,
+        malformed: counters.malformed,
+        ..LanCounters::default()
+    }
+}
+
+/// Counters of the program of the host port.
+fn host_counters(counters: &frer_lre_counters) -> HostCounters {
+    HostCounters {
+        received: counters.numbered
+            + counters.silent
+            + counters.link_local
+            + counters.local
+            + counters.blocked
+            + counters.too_long,
+        numbered: counters.numbered,
+        silent: counters.silent,
+        link_local: counters.link_local,
+        local: counters.local,
+        blocked: counters.blocked,
+        too_long: counters.too_long,
+        malformed: counters.malformed,
+        // Those of R-TAGs: of wildcards.
+        tagged: 0,
+    }
 }

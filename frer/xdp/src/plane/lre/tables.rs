@@ -28,7 +28,9 @@ pub(super) mod word {
     pub(in super::super) const BLOCKED_UNTIL_NS: usize = offset_of!(frer_lre, blocked_until_ns) / 8;
     pub(in super::super) const BLOCKED_BY: usize = offset_of!(frer_lre, blocked_by) / 8;
     pub(in super::super) const HELLO_NS: usize = offset_of!(frer_lre, hello_ns) / 8;
-    pub(in super::super) const LISTENS_UNTIL_NS: usize = offset_of!(frer_lre, listens_until_ns) / 8;
+    pub(in super::super) const IS_ON_LAN: usize = offset_of!(frer_lre, is_on_lan) / 8;
+    pub(in super::super) const BLOCKED_NS: usize = offset_of!(frer_lre, blocked_ns) / 8;
+    pub(in super::super) const YIELDING_NS: usize = offset_of!(frer_lre, yielding_ns) / 8;
     pub(in super::super) const PORTS: usize = offset_of!(frer_lre, ports) / 8;
     pub(in super::super) const DRAWN: usize = offset_of!(frer_lre, drawn) / 8;
     pub(in super::super) const STARTED: usize = offset_of!(frer_lre, started) / 8;

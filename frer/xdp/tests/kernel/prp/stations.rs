@@ -1,10 +1,10 @@
 //! Stations behind the host port, and own frames that return.
 
-use onbeat_testing::prp::supervision_of;
 use onbeat_wire::MacAddress;
-use onbeat_wire::prp::{Lan, supervision};
+use onbeat_wire::prp::hello::Hello;
+use onbeat_wire::prp::supervision;
 
-use super::{A, B, Both, HOST, MAX_NODES, MS, mac, parameters, tagged, untagged, with_trailer};
+use super::{A, B, Both, HOST, MAX_NODES, MS, mac, parameters, tagged, untagged};
 use crate::harness::can_run;
 
 /// A frame of a station behind the host port.
@@ -125,40 +125,61 @@ fn a_blocked_host_port_forwards_nothing() {
 
 /// Another RedBox serves the stations.
 #[test]
-fn the_redbox_with_the_greater_address_is_the_standby() {
+fn of_two_redboxes_one_has_precedence() {
     if !can_run() {
         return;
     }
     let parameters = super::Parameters { is_segment: true, ..parameters(MAX_NODES) };
-    // The one with the greater address serves if this one has no process.
-    let cases = [(mac(20), true, true), (mac(99), true, false), (mac(99), false, true)];
-    for (other, has_process, is_standby) in cases {
+    let own = parameters.mac;
+    let smaller = MacAddress([0, 0, 0, 0, 0, 0xff]);
+    let greater = MacAddress([2, 0x80, 0, 0, 0, 0]);
+    let cases = [
+        // Sender, whether it hears a LAN and serves; whether this process runs; precedence.
+        (smaller, true, true, true, true),
+        (smaller, true, false, true, false),
+        (smaller, false, true, true, false),
+        (greater, true, true, true, false),
+        (greater, true, true, false, true),
+        (greater, false, false, false, true),
+    ];
+    for (sender, is_on_lan, serves, has_process, is_preceded) in cases {
+        let what = format!("{sender} {is_on_lan} {serves} {has_process}");
         let mut both = Both::new(&parameters);
-        let supervise = |both: &mut Both| {
-            if has_process {
-                both.supervise();
-            }
-        };
-        let hello = supervision_of(other, other, Some(other));
-        let forwards = |both: &mut Both, what| {
-            both.frame(HOST, &hello, what);
-            let host = both.frame(HOST, &from_station(mac(30)), what).len();
-            assert_eq!(both.frame(A, &untagged(mac(21)), what).len(), host / 2, "{what}");
-            both.compare(what);
+        both.at(both.now_ns() + 10_000 * MS);
+        let hello = Hello { sender, number: 1, is_on_lan, serves }.emit();
+        let forwards = |both: &mut Both| {
+            let host = both.frame(HOST, &from_station(mac(30)), &what).len();
+            assert_eq!(both.frame(A, &untagged(mac(21)), &what).len(), host / 2, "{what}");
+            both.compare(&what);
             host == 2
         };
-        // After a start, until it is clear whether it is on the LANs.
-        assert!(!forwards(&mut both, "started"));
-        both.at(both.now_ns() + 3000 * MS);
-        assert!(forwards(&mut both, "not on the LANs"));
-        supervise(&mut both);
-        both.frame(A, &with_trailer(&hello, 0, Lan::A), "supervision");
-        assert_eq!(!forwards(&mut both, "on the LANs"), is_standby);
+        if has_process {
+            both.supervise();
+        }
+        assert!(forwards(&mut both), "{what}");
+        both.frame(HOST, &hello, &what);
+        assert_eq!(!forwards(&mut both), is_preceded, "{what}");
         both.at(both.now_ns() + 4999 * MS);
-        supervise(&mut both);
-        assert_eq!(!forwards(&mut both, "its last hello"), is_standby);
-        both.at(both.now_ns() + 5000 * MS);
-        assert!(forwards(&mut both, "no longer on the LANs"));
+        assert_eq!(!forwards(&mut both), is_preceded, "{what}");
+        both.at(both.now_ns() + MS);
+        assert!(forwards(&mut both), "{what}");
+        // It loses its precedence: until receivers have forgotten its numbers.
+        both.supervise();
+        both.frame(
+            HOST,
+            &Hello { sender: smaller, number: 2, is_on_lan: true, serves: true }.emit(),
+            &what,
+        );
+        both.frame(
+            HOST,
+            &Hello { sender: smaller, number: 3, is_on_lan: false, serves: true }.emit(),
+            &what,
+        );
+        both.at(both.now_ns() + 999 * MS);
+        assert!(!forwards(&mut both), "{what}");
+        both.at(both.now_ns() + MS);
+        assert!(forwards(&mut both), "{what}");
+        assert_ne!(sender, own);
     }
 }
 
