@@ -3,7 +3,9 @@
 use onbeat_delay::diagnosis::{Diagnosis, Evidence, MatchSummary, MatchingOptions};
 use onbeat_delay::matching::{Counts, Event};
 use onbeat_delay::pairing::Plan;
+use onbeat_delay::stats::StampError;
 use onbeat_delay::summary::DelaySummary;
+use onbeat_report::format::duration_ns;
 
 use super::samples::SampleFiles;
 use super::sink::DelaySink;
@@ -15,6 +17,8 @@ pub(super) struct Reading {
     /// Packets of the smaller side.
     pub(super) smaller: u64,
     pub(super) diagnosis: Diagnosis,
+    /// The error of each delay due to the resolution of the time stamps.
+    pub(super) stamp_error: StampError,
     /// True if the captures were read by the plan of the diagnosis.
     pub(super) planned: bool,
     pub(super) notes: Vec<String>,
@@ -28,10 +32,21 @@ impl Reading {
         notes: Vec<String>,
     ) -> Self {
         let (arrivals, departures) = (evidence.arrivals.tally, evidence.departures.tally);
+        let mut notes = notes;
+        let resolutions =
+            [&evidence.arrivals, &evidence.departures].map(|side| side.resolution_ns());
+        if resolutions != [1, 1] {
+            let [arrivals, departures] = resolutions.map(|ns| duration_ns(ns as f64));
+            notes.push(format!(
+                "resolution of the time stamps: {arrivals} of arrivals, {departures} of departures; the intervals \
+                 contain its error, which no number of packets reduces"
+            ));
+        }
         Reading {
             counts,
             smaller: arrivals.selected().min(departures.selected()),
             diagnosis: evidence.diagnose(matching),
+            stamp_error: evidence.stamp_error(),
             planned: false,
             notes,
         }

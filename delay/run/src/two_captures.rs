@@ -88,7 +88,7 @@ impl Method for MatchOptions {
             outcome.notes.extend(clocks.notes);
         }
         outcome::count(&mut outcome, &read.counts, &self.packets);
-        outcome::fill(&mut outcome, &sink, origin, &settings);
+        outcome::fill(&mut outcome, &sink, (origin, read.stamp_error), &settings);
         let matched = read.matched(&sink);
         outcome.notes.extend(read.notes);
         let [arrivals, departures] =

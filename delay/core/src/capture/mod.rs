@@ -164,6 +164,14 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// The unit of time stamps in the file, in nanoseconds; the largest of all interfaces so far.
+    pub fn unit_ns(&self) -> u32 {
+        match &self.format {
+            Format::Pcap(decoder) => decoder.unit_ns(),
+            Format::Ng(decoder) => decoder.unit_ns(),
+        }
+    }
+
     /// The position in the uncompressed file, for progress reports.
     pub fn position(&self) -> u64 {
         self.buffer.position()

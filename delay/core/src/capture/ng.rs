@@ -55,6 +55,15 @@ impl Decoder {
         self.without_time
     }
 
+    /// The largest unit of time stamps of the interfaces, in nanoseconds.
+    pub(super) fn unit_ns(&self) -> u32 {
+        let unit_ns = |interface: &Interface| match interface.units {
+            Units::Nanoseconds(ns) => ns,
+            Units::PerSecond(_) => 1,
+        };
+        self.interfaces.iter().map(unit_ns).max().unwrap_or(1)
+    }
+
     pub(super) fn interfaces(&self) -> u32 {
         self.interfaces.len() as u32
     }

@@ -25,6 +25,7 @@ pub use sample::Sample;
 use crate::change::median;
 use crate::key::Recognition;
 use crate::pairing::{Plan, Side, Tally};
+use crate::stats::StampError;
 use crate::strays::StrayRun;
 use directions::Directions;
 use pairs::{CommonPackets, DISTINCTIVE, HopChange, shortest_cut};
@@ -41,6 +42,15 @@ pub struct SideEvidence<'a> {
     pub sample: &'a Sample,
     /// The order of its packets' time stamps.
     pub order: OrderSummary,
+    /// The unit of time stamps in the capture's file, in nanoseconds.
+    pub unit_ns: u32,
+}
+
+impl SideEvidence<'_> {
+    /// The resolution of time stamps, in nanoseconds: the unit of the file, or that of the clock if it is coarser.
+    pub fn resolution_ns(&self) -> u64 {
+        self.sample.resolution_ns().unsigned_abs().max(self.unit_ns.into())
+    }
 }
 
 /// The evidence of a capture that holds both sides.
@@ -150,6 +160,11 @@ impl Evidence<'_> {
             }
         }
         found
+    }
+
+    /// The error of each delay due to the resolution of both time stamps.
+    pub fn stamp_error(&self) -> StampError {
+        StampError::of_resolutions(self.arrivals.resolution_ns(), self.departures.resolution_ns())
     }
 
     fn sides(&self) -> [(Side, &SideEvidence<'_>); 2] {
@@ -343,7 +358,7 @@ impl Evidence<'_> {
         if self.capture.is_some() {
             return false;
         }
-        let [first_ns, second_ns] = self.sides().map(|(_, side)| side.sample.resolution_ns());
+        let [first_ns, second_ns] = self.sides().map(|(_, side)| side.resolution_ns() as i64);
         let coarser_ns = first_ns.max(second_ns);
         let of = common.packets.len();
         let is_equal =

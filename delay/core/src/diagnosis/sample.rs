@@ -9,8 +9,6 @@ const ROOM_AFTER_STEP: usize = 1024;
 const STEPS: usize = 16;
 /// Number of packets of one time stamp that no running clock produces.
 const CONSTANT: u64 = 16;
-/// The time stamp resolution of `tcpdump` without further options, in nanoseconds.
-const MICROSECOND_NS: i64 = 1000;
 /// Octets kept of a packet.
 const PREFIX: usize = 192;
 
@@ -57,6 +55,12 @@ pub struct Sample {
     other_start_ns: Option<i64>,
     count: u64,
     times_ns: Option<(i64, i64)>,
+    /// The number of nanoseconds of which all time stamps are multiples, at most one second.
+    step_ns: i64,
+    last_ns: i64,
+    gap_ns: Option<i64>,
+    /// True if the time from packet to packet changes. The step of a strictly periodic capture is its period.
+    varies: bool,
 }
 
 impl Default for Sample {
@@ -69,6 +73,10 @@ impl Default for Sample {
             other_start_ns: None,
             count: 0,
             times_ns: None,
+            step_ns: 1_000_000_000,
+            last_ns: 0,
+            gap_ns: None,
+            varies: false,
         }
     }
 }
@@ -81,6 +89,9 @@ impl Sample {
         let time_ns = packet.time_ns;
         let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
         self.times_ns = Some((first.min(time_ns), last.max(time_ns)));
+        if self.step_ns > 1 {
+            self.refine(time_ns);
+        }
         if backward {
             self.backward += 1;
             if self.steps_left > 0 {
@@ -124,13 +135,21 @@ impl Sample {
         self.times_ns
     }
 
-    /// The resolution of the time stamps, in nanoseconds: a microsecond or a nanosecond.
-    pub(crate) fn resolution_ns(&self) -> i64 {
-        let is_coarse = |packet: &SampledPacket| packet.time_ns % MICROSECOND_NS == 0;
-        match self.count >= CONSTANT && self.packets.iter().all(is_coarse) {
-            true => MICROSECOND_NS,
-            false => 1,
+    fn refine(&mut self, time_ns: i64) {
+        let mut rest = time_ns.saturating_abs();
+        while rest != 0 {
+            (self.step_ns, rest) = (rest, self.step_ns % rest);
         }
+        if self.count > 1 {
+            let gap_ns = time_ns.saturating_sub(self.last_ns);
+            self.varies |= *self.gap_ns.get_or_insert(gap_ns) != gap_ns;
+        }
+        self.last_ns = time_ns;
+    }
+
+    /// The resolution of the time stamps, in nanoseconds, if the packets show it; otherwise 1.
+    pub(crate) fn resolution_ns(&self) -> i64 {
+        if self.count >= CONSTANT && self.varies { self.step_ns } else { 1 }
     }
 
     /// Returns true if all time stamps are the same.

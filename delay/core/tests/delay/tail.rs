@@ -106,18 +106,3 @@ fn delays_of_two_causes_are_refused() {
     }
     assert!(refused >= 8, "{refused} of 10");
 }
-
-#[test]
-fn merging_is_recording_in_turn() {
-    let (mut whole, mut first, mut second) =
-        (LargestDelays::new(50), LargestDelays::new(50), LargestDelays::new(50));
-    let mut random = Random::new(5);
-    for i in 0..1000 {
-        let delay = (1e6 * random.uniform()) as i64;
-        whole.record(delay);
-        if i < 600 { first.record(delay) } else { second.record(delay) }
-    }
-    first.merge(&second);
-    assert_eq!(first.count(), whole.count());
-    assert_eq!(first.descending(), whole.descending());
-}

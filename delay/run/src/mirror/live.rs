@@ -141,7 +141,7 @@ impl LiveOptions {
         let tally = sorter.tally();
         let mut notes = notes(&name, &mut socket, &lost)?;
         notes.extend(captures::notes(&name, &tally, false, lost.without_time, &recognition));
-        let reading = Reading::new(*matcher.counts(), &sorter.evidence(), matching, notes);
+        let reading = Reading::new(*matcher.counts(), &sorter.evidence(1), matching, notes);
         Ok(MirrorReading { tally, reading })
     }
 

@@ -78,7 +78,7 @@ impl Method for MirrorOptions {
         let mut outcome = run.finish();
         let MirrorReading { tally, reading } = seen;
         outcome::count(&mut outcome, &reading.counts, &self.packets);
-        outcome::fill(&mut outcome, &sink, Origin::Arrival, &settings);
+        outcome::fill(&mut outcome, &sink, (Origin::Arrival, reading.stamp_error), &settings);
         if tally.other > 0 {
             let packets = count_of(tally.other, tally.packets, "packet");
             outcome.note(format!("on neither side: {packets}"));
