@@ -245,6 +245,14 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A
         }
     }
 
+    /// The number of packets that the capture of this side dropped, by its file.
+    pub fn dropped(&self, side: Side) -> u64 {
+        match side {
+            Side::Arrivals => self.arrivals.reader.dropped(),
+            Side::Departures => self.departures.reader.dropped(),
+        }
+    }
+
     /// Octets read so far of both captures.
     pub fn position(&self) -> u64 {
         self.arrivals.reader.position() + self.departures.reader.position()

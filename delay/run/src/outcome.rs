@@ -2,7 +2,7 @@
 
 use onbeat_delay::correction::{Corrected, Correction};
 use onbeat_delay::matching::Counts;
-use onbeat_delay::stats::{Distribution, Mean, StampError};
+use onbeat_delay::stats::{Distribution, Mean, StampError, interval};
 use onbeat_delay::summary::DelaySummary;
 use onbeat_delay::tail;
 use onbeat_report::format::{self, duration_ns};
@@ -91,8 +91,18 @@ pub(super) fn fill(
         outcome.notes.extend(correction.note(&outcome.name));
         correction.input().into_iter().for_each(|input| outcome.input(input));
     }
-    variation(outcome, collected);
-    bounds(outcome, collected, settings.confidence);
+    let error_ns = error.too_long_ns.max(error.too_short_ns) as f64;
+    if delays.standard_deviation_ns().is_none_or(|spread_ns| error_ns <= spread_ns) {
+        variation(outcome, collected);
+        excluded(outcome, delays, settings.confidence);
+        bounds(outcome, collected, error, settings.confidence);
+    } else {
+        outcome.note(format!(
+            "withheld: variation from packet to packet, and upper bounds; the error of time stamps, {}, exceeds the \
+             spread of the delays",
+            duration_ns(error_ns)
+        ));
+    }
     over_time(outcome, collected);
 }
 
@@ -250,8 +260,27 @@ fn variation(outcome: &mut Outcome, collected: &DelaySummary) {
     outcome.figure("from packet to packet: delays longer or shorter than the one before", table);
 }
 
-/// Adds upper bounds beyond the measured delays.
-fn bounds(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
+/// Adds the share of packets whose longer delay the measurement does not exclude.
+fn excluded(outcome: &mut Outcome, delays: &Distribution, confidence: f64) {
+    let Some(longest_ns) = delays.max_ns() else { return };
+    let longest = delays.percentile(0.99, confidence).and_then(|found| found.effective);
+    let Some(effective) = longest.map(|effective| effective.min(delays.count() as f64)) else {
+        return;
+    };
+    // One-sided: no observed packet is above the longest delay.
+    let (_, share) = interval::share(0, effective as u64, 2.0 * confidence - 1.0);
+    if share < 0.5 {
+        outcome.note(format!(
+            "not excluded: a delay above {} of one packet in {} or fewer ({:.0} % confidence)",
+            duration_ns(longest_ns as f64),
+            format::integer((1.0 / share) as i64),
+            confidence * 100.0
+        ));
+    }
+}
+
+/// Adds upper bounds of shares down to one of the measured delays.
+fn bounds(outcome: &mut Outcome, collected: &DelaySummary, error: StampError, confidence: f64) {
     let tail = match tail::fit(&collected.largest) {
         Ok(tail) => tail,
         Err(refusal) => {
@@ -268,7 +297,9 @@ fn bounds(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
     for power in ONE_IN {
         let packets = 10_f64.powi(power);
         if let Some(found) = tail.delay_exceeded_with(1.0 / packets, confidence) {
-            if found.upper > WIDEST * found.lower {
+            let (lower_ns, upper_ns) =
+                (found.lower - error.too_long_ns as f64, found.upper + error.too_short_ns as f64);
+            if upper_ns > WIDEST * lower_ns {
                 let number = format::integer(packets as i64);
                 outcome.note(format!(
                     "upper bounds exceeded by one packet in {number} or fewer are withheld: {} leave an \
@@ -280,8 +311,8 @@ fn bounds(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
             table.row([
                 Cell::from(packets as u64),
                 found.value.into(),
-                found.lower.into(),
-                found.upper.into(),
+                lower_ns.into(),
+                upper_ns.into(),
             ]);
         }
     }

@@ -5,7 +5,7 @@ use onbeat_delay::matching::{Counts, Event};
 use onbeat_delay::pairing::Plan;
 use onbeat_delay::stats::StampError;
 use onbeat_delay::summary::DelaySummary;
-use onbeat_report::format::duration_ns;
+use onbeat_report::format::{count, duration_ns};
 
 use super::samples::SampleFiles;
 use super::sink::DelaySink;
@@ -33,15 +33,7 @@ impl Reading {
     ) -> Self {
         let (arrivals, departures) = (evidence.arrivals.tally, evidence.departures.tally);
         let mut notes = notes;
-        let resolutions =
-            [&evidence.arrivals, &evidence.departures].map(|side| side.resolution_ns());
-        if resolutions != [1, 1] {
-            let [arrivals, departures] = resolutions.map(|ns| duration_ns(ns as f64));
-            notes.push(format!(
-                "resolution of the time stamps: {arrivals} of arrivals, {departures} of departures; the intervals \
-                 contain its error, which no number of packets reduces"
-            ));
-        }
+        notes.extend(stamp_notes(evidence));
         Reading {
             counts,
             smaller: arrivals.selected().min(departures.selected()),
@@ -68,6 +60,39 @@ impl Reading {
             most_negative_ns: delays.most_negative_ns().min(ambiguous.most_negative_ns()),
         }
     }
+}
+
+/// Notes on the quality of time stamps, and its effect on the figures.
+fn stamp_notes(evidence: &Evidence<'_>) -> Vec<String> {
+    let sides = [("arrivals", &evidence.arrivals), ("departures", &evidence.departures)];
+    let mut notes = Vec::new();
+    for (name, side) in sides {
+        let (quality, resolution_ns) = (side.sample.quality(), side.resolution_ns());
+        if resolution_ns > 1 {
+            notes.push(format!(
+                "{name}: the resolution of time stamps is {}; intervals contain this error, which no number of packets \
+                 reduces; capture with `tcpdump --time-stamp-precision=nano`",
+                duration_ns(resolution_ns as f64)
+            ));
+        }
+        if let Some(share) = quality.batched() {
+            notes.push(format!(
+                "{name}: {:.0} % of the packets follow another in less than the wire time at 10 Gbit/s; they are \
+                 stamped in batches, up to {} late; intervals contain this error; use NIC stamps, or \
+                 `ethtool -C IFACE rx-usecs 0`",
+                100.0 * share,
+                duration_ns(quality.late_ns() as f64)
+            ));
+        }
+        if quality.long() > 0 {
+            notes.push(format!(
+                "{name}: {} longer than a frame; unless they are jumbo frames, the host merged them, and they do \
+                 not match; capture with `ethtool -K IFACE gro off lro off tso off gso off`",
+                count(quality.long(), "packet")
+            ));
+        }
+    }
+    notes
 }
 
 /// Reads captures, and a second time if that is possible and the first reading shows how more packets match. Files

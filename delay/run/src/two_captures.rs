@@ -242,7 +242,7 @@ impl MatchOptions {
                 &name,
                 tally,
                 cut_off,
-                pair.without_time(side),
+                (pair.without_time(side), pair.dropped(side)),
                 &recognition,
             ));
         }

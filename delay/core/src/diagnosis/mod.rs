@@ -17,10 +17,12 @@ mod directions;
 mod order;
 mod pairs;
 mod sample;
+mod stamps;
 
 pub use cause::{Cause, CauseEffect};
 pub use order::{ClockStep, OrderSummary, TimeOrder};
 pub use sample::Sample;
+pub use stamps::StampQuality;
 
 use crate::change::median;
 use crate::key::Recognition;
@@ -49,7 +51,7 @@ pub struct SideEvidence<'a> {
 impl SideEvidence<'_> {
     /// The resolution of time stamps, in nanoseconds: the unit of the file, or that of the clock if it is coarser.
     pub fn resolution_ns(&self) -> u64 {
-        self.sample.resolution_ns().unsigned_abs().max(self.unit_ns.into())
+        self.sample.quality().resolution_ns().max(self.unit_ns.into())
     }
 }
 
@@ -162,9 +164,14 @@ impl Evidence<'_> {
         found
     }
 
-    /// The error of each delay due to the resolution of both time stamps.
+    /// The error of each delay due to resolution and batches of both captures' time stamps.
     pub fn stamp_error(&self) -> StampError {
-        StampError::of_resolutions(self.arrivals.resolution_ns(), self.departures.resolution_ns())
+        let resolutions = [&self.arrivals, &self.departures].map(SideEvidence::resolution_ns);
+        let [arrivals, departures] =
+            [&self.arrivals, &self.departures].map(|side| side.sample.quality().late_ns());
+        let StampError { too_long_ns, too_short_ns } =
+            StampError::of_resolutions(resolutions[0], resolutions[1]);
+        StampError { too_long_ns: too_long_ns + departures, too_short_ns: too_short_ns + arrivals }
     }
 
     fn sides(&self) -> [(Side, &SideEvidence<'_>); 2] {

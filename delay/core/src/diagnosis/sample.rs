@@ -1,5 +1,6 @@
 //! The sample of packets of one side of a hop for a diagnosis: a bounded number, whatever the size of the capture.
 
+use super::stamps::StampQuality;
 use crate::capture::{LinkType, Packet};
 
 /// Packets kept from the start of a capture, and again from the start of the other one.
@@ -55,12 +56,7 @@ pub struct Sample {
     other_start_ns: Option<i64>,
     count: u64,
     times_ns: Option<(i64, i64)>,
-    /// The number of nanoseconds of which all time stamps are multiples, at most one second.
-    step_ns: i64,
-    last_ns: i64,
-    gap_ns: Option<i64>,
-    /// True if the time from packet to packet changes. The step of a strictly periodic capture is its period.
-    varies: bool,
+    quality: StampQuality,
 }
 
 impl Default for Sample {
@@ -73,10 +69,7 @@ impl Default for Sample {
             other_start_ns: None,
             count: 0,
             times_ns: None,
-            step_ns: 1_000_000_000,
-            last_ns: 0,
-            gap_ns: None,
-            varies: false,
+            quality: StampQuality::default(),
         }
     }
 }
@@ -89,9 +82,7 @@ impl Sample {
         let time_ns = packet.time_ns;
         let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
         self.times_ns = Some((first.min(time_ns), last.max(time_ns)));
-        if self.step_ns > 1 {
-            self.refine(time_ns);
-        }
+        self.quality.observe(packet);
         if backward {
             self.backward += 1;
             if self.steps_left > 0 {
@@ -135,21 +126,9 @@ impl Sample {
         self.times_ns
     }
 
-    fn refine(&mut self, time_ns: i64) {
-        let mut rest = time_ns.saturating_abs();
-        while rest != 0 {
-            (self.step_ns, rest) = (rest, self.step_ns % rest);
-        }
-        if self.count > 1 {
-            let gap_ns = time_ns.saturating_sub(self.last_ns);
-            self.varies |= *self.gap_ns.get_or_insert(gap_ns) != gap_ns;
-        }
-        self.last_ns = time_ns;
-    }
-
-    /// The resolution of the time stamps, in nanoseconds, if the packets show it; otherwise 1.
-    pub(crate) fn resolution_ns(&self) -> i64 {
-        if self.count >= CONSTANT && self.varies { self.step_ns } else { 1 }
+    /// The quality of the time stamps.
+    pub fn quality(&self) -> &StampQuality {
+        &self.quality
     }
 
     /// Returns true if all time stamps are the same.

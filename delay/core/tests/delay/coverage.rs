@@ -14,7 +14,7 @@ const SLACK: f64 = 0.03;
 fn intervals_contain_the_truth() {
     for world in WORLDS {
         for n in [1_000, 10_000] {
-            for cell in measure(world, n, RUNS, Clocks::EXACT) {
+            for cell in &measure(world, n, RUNS, Clocks::EXACT) {
                 let faults = cell.faults(SLACK);
                 assert!(faults.is_empty(), "{}, {n}, {}: {faults:?}", world.name(), cell.name());
             }
@@ -41,5 +41,16 @@ fn intervals_contain_the_error_of_coarse_clocks_and_of_losses() {
             let widest = if clocks.lost > 0.0 { 2.0 * WIDEST } else { WIDEST };
             assert!(width(&cells[1]) < widest, "{world:?} {clocks:?} {}", width(&cells[1]));
         }
+    }
+}
+
+#[test]
+fn bounds_of_one_in_all_packets_contain_the_truth() {
+    let clocks = Clocks { bounds: true, ..Clocks::EXACT };
+    for world in [World::Independent, World::Mg1, World::Bounded] {
+        let bounds = measure(world, 100_000, 25, clocks).pop().unwrap();
+        let faults = bounds.faults(0.06);
+        assert!(faults.is_empty(), "{}: {faults:?}", world.name());
+        assert!(bounds.withheld() < 0.2, "{}: {}", world.name(), bounds.withheld());
     }
 }

@@ -153,8 +153,8 @@ impl MirrorOptions {
                 .try_for_each(|id| known(id, reader, &self.source))?;
         }
         let name = self.source.display().to_string();
-        let (cut_off, without_time) = (reader.cut_off(), reader.without_time());
-        let notes = captures::notes(&name, &tally, cut_off, without_time, &recognition);
+        let unseen = (reader.without_time(), reader.dropped());
+        let notes = captures::notes(&name, &tally, reader.cut_off(), unseen, &recognition);
         let reading = Reading::new(*matcher.counts(), &mirror.evidence(), matching, notes);
         Ok(MirrorReading { tally, reading })
     }

@@ -1,17 +1,20 @@
 //! The judge of intervals: their coverage and width over many measurements of a world.
 
 use onbeat_delay::stats::{Distribution, Percentile, StampError};
+use onbeat_delay::tail::{LargestDelays, fit};
 
 use super::worlds::{Random, World};
 
 pub(crate) const CONFIDENCE: f64 = 0.95;
 /// Minimum share of intervals that contain the truth.
 pub(crate) const COVERED: f64 = 0.93;
-/// Maximum width, in ideal widths.
-pub(crate) const WIDEST: f64 = 2.5;
+/// The same of extrapolated bounds.
+pub(crate) const BOUNDED: f64 = 0.9;
 /// Maximum share of values that are withheld although they may not be, because their independent delays are
 /// underestimated.
 const WITHHELD: f64 = 0.05;
+/// Maximum width, in ideal widths.
+pub(crate) const WIDEST: f64 = 2.5;
 /// The number of independent delays on the smaller side of a quantile below which a value may be withheld.
 pub(crate) const FEW: f64 = 10.0;
 pub(crate) const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -26,6 +29,8 @@ pub(crate) struct Cell {
     shares: Vec<f64>,
     /// The quantile; `None`: the mean.
     quantile: Option<f64>,
+    /// True for the extrapolated bound of one in all packets.
+    is_bound: bool,
     variance: f64,
     resolution_ns: f64,
 }
@@ -39,6 +44,9 @@ impl Cell {
     }
 
     pub(crate) fn name(&self) -> String {
+        if self.is_bound {
+            return "bound of 1/n".into();
+        }
         self.quantile
             .map_or("mean".into(), |quantile| format!("p{}", (quantile * 1e6).round() / 1e4))
     }
@@ -63,14 +71,11 @@ impl Cell {
         let widths = sorted(&self.widths);
         widths.get(widths.len() / 2).copied().unwrap_or(f64::NAN)
     }
-
-    /// Maximum share of values that are withheld although they may not be, because their independent delays are
-    /// underestimated.
-    const WITHHELD: f64 = 0.05;
     /// The number of independent delays on the smaller side of the quantile, from the variance over all
     /// measurements.
     pub(crate) fn independent(&self) -> f64 {
         match self.quantile {
+            _ if self.is_bound => 1.0,
             Some(q) => q * (1.0 - q) / variance(&self.shares) * q.min(1.0 - q),
             None => self.variance / variance(&self.estimates) / 2.0,
         }
@@ -79,6 +84,13 @@ impl Cell {
     /// The faults, as sentences. `slack` is the error of a coverage of few measurements.
     pub(crate) fn faults(&self, slack: f64) -> Vec<String> {
         let mut faults = Vec::new();
+        if self.is_bound {
+            // Where nearly all are withheld, a few given ones say nothing of their coverage.
+            if self.withheld() < 0.9 && self.coverage() < BOUNDED - slack {
+                faults.push(format!("missed by {:.1} %", 100.0 * (1.0 - self.coverage())));
+            }
+            return faults;
+        }
         // With fewer, values may be withheld, and the table shows those that are given.
         if self.independent() < FEW {
             return faults;
@@ -116,10 +128,12 @@ pub(crate) struct Clocks {
     pub(crate) resolution_ns: [i64; 2],
     /// The share of lost packets.
     pub(crate) lost: f64,
+    /// True if upper bounds are extrapolated, too.
+    pub(crate) bounds: bool,
 }
 
 impl Clocks {
-    pub(crate) const EXACT: Clocks = Clocks { resolution_ns: [1, 1], lost: 0.0 };
+    pub(crate) const EXACT: Clocks = Clocks { resolution_ns: [1, 1], lost: 0.0, bounds: false };
 }
 
 /// Measures a world of `n` packets `runs` times; returns the cells of the mean and of each quantile.
@@ -130,11 +144,14 @@ pub(crate) fn measure(world: World, n: usize, runs: u64, clocks: Clocks) -> Vec<
     let [arrivals, departures] = clocks.resolution_ns;
     let resolution_ns = (arrivals.max(departures) - 1) as f64;
     let error = StampError::of_resolutions(arrivals as u64, departures as u64);
-    let mut cells = vec![Cell { resolution_ns, ..Cell::default() }; 1 + truths.len()];
+    let mut cells = vec![Cell { resolution_ns, ..Cell::default() }; 2 + truths.len()];
+    let rare = 1.0 / n as f64;
+    let bound = world.exceeded_with(rare);
     for run in 0..runs {
         let mut random = Random::new(run << 20 | n as u64 ^ (world as u64) << 60);
         let mut times = Random::new(!run);
         let mut delays = Distribution::new();
+        let mut largest = LargestDelays::new(10_000);
         let mut below = vec![0_u64; truths.len()];
         world.delays(n, &mut random, |delay_ns| {
             for (below, (_, truth)) in below.iter_mut().zip(&truths) {
@@ -142,6 +159,9 @@ pub(crate) fn measure(world: World, n: usize, runs: u64, clocks: Clocks) -> Vec<
             }
             if clocks.lost > 0.0 && times.uniform() < clocks.lost {
                 return delays.record_lost();
+            }
+            if clocks.bounds {
+                largest.record(delay_ns);
             }
             if clocks.resolution_ns == [1, 1] {
                 return delays.record(delay_ns);
@@ -156,6 +176,11 @@ pub(crate) fn measure(world: World, n: usize, runs: u64, clocks: Clocks) -> Vec<
         let interval = mean.map(|mean| (mean.lower_ns, mean.upper_ns));
         cells[0].record(world.mean(), delays.mean_ns().unwrap(), interval);
         cells[0].variance += delays.standard_deviation_ns().unwrap().powi(2) / runs as f64;
+        let tail = fit(&largest).ok().and_then(|tail| tail.delay_exceeded_with(rare, CONFIDENCE));
+        let (found, last) = (tail.filter(|tail| tail.upper.is_finite()), 1 + truths.len());
+        let value = found.map_or(f64::NAN, |found| found.value);
+        cells[last].record(bound, value, found.map(|found| (found.lower, found.upper)));
+        cells[last].is_bound = true;
         let percentiles = delays.percentiles().unwrap();
         for (((quantile, truth), below), cell) in truths.iter().zip(below).zip(&mut cells[1..]) {
             let found = error.widen(percentiles.get(*quantile, CONFIDENCE));
