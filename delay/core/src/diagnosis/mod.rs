@@ -365,7 +365,8 @@ impl Evidence<'_> {
         if self.capture.is_some() {
             return false;
         }
-        let [first_ns, second_ns] = self.sides().map(|(_, side)| side.resolution_ns() as i64);
+        let [first_ns, second_ns] =
+            self.sides().map(|(_, side)| side.sample.quality().least_resolution_ns());
         let coarser_ns = first_ns.max(second_ns);
         let of = common.packets.len();
         let is_equal =

@@ -107,6 +107,12 @@ impl StampQuality {
         }
     }
 
+    /// The number of nanoseconds of which all time stamps are multiples, at most a microsecond: that of a periodic
+    /// capture can be its period.
+    pub(super) fn least_resolution_ns(&self) -> i64 {
+        if self.count >= FEWEST / 2 && self.step_ns % 1_000 == 0 { 1_000 } else { 1 }
+    }
+
     /// The share of packets that follow another in less than the wire time, if the capture stamps packets in batches.
     pub fn batched(&self) -> Option<f64> {
         let is_batched = self.batched >= FEWEST && self.batched * BATCHED_ONE_IN >= self.count;

@@ -13,6 +13,8 @@ pub(crate) const BOUNDED: f64 = 0.9;
 /// Maximum share of values that are withheld although they may not be, because their independent delays are
 /// underestimated.
 const WITHHELD: f64 = 0.05;
+/// The number of measurements whose bounds are extrapolated, which takes longer than all intervals.
+const BOUND_RUNS: u64 = 100;
 /// Maximum width, in ideal widths.
 pub(crate) const WIDEST: f64 = 2.5;
 /// The number of independent delays on the smaller side of a quantile below which a value may be withheld.
@@ -176,11 +178,15 @@ pub(crate) fn measure(world: World, n: usize, runs: u64, clocks: Clocks) -> Vec<
         let interval = mean.map(|mean| (mean.lower_ns, mean.upper_ns));
         cells[0].record(world.mean(), delays.mean_ns().unwrap(), interval);
         cells[0].variance += delays.standard_deviation_ns().unwrap().powi(2) / runs as f64;
-        let tail = fit(&largest).ok().and_then(|tail| tail.delay_exceeded_with(rare, CONFIDENCE));
-        let (found, last) = (tail.filter(|tail| tail.upper.is_finite()), 1 + truths.len());
-        let value = found.map_or(f64::NAN, |found| found.value);
-        cells[last].record(bound, value, found.map(|found| (found.lower, found.upper)));
-        cells[last].is_bound = true;
+        if clocks.bounds && run < BOUND_RUNS {
+            let tail = fit(&largest).ok();
+            let found = tail.and_then(|tail| tail.delay_exceeded_with(rare, CONFIDENCE));
+            let found = found.filter(|found| found.upper.is_finite());
+            let value = found.map_or(f64::NAN, |found| found.value);
+            let last = 1 + truths.len();
+            cells[last].record(bound, value, found.map(|found| (found.lower, found.upper)));
+            cells[last].is_bound = true;
+        }
         let percentiles = delays.percentiles().unwrap();
         for (((quantile, truth), below), cell) in truths.iter().zip(below).zip(&mut cells[1..]) {
             let found = error.widen(percentiles.get(*quantile, CONFIDENCE));
@@ -192,6 +198,9 @@ pub(crate) fn measure(world: World, n: usize, runs: u64, clocks: Clocks) -> Vec<
             cell.quantile = Some(*quantile);
             cell.shares.push(below as f64 / n as f64);
         }
+    }
+    if !clocks.bounds {
+        cells.pop();
     }
     cells
 }

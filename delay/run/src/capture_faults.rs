@@ -5,11 +5,12 @@ use std::io::BufWriter;
 
 use clap::Parser as _;
 use onbeat_delay::capture::{LinkType, Writer};
-use onbeat_delay_run::{MatchOptions, Method};
 use onbeat_report::{Cell, Figure, Outcome, Progress};
 use onbeat_testing::TemporaryDirectory;
 use onbeat_wire::random::Random;
 use onbeat_wire::{Ports, ipv4, udp};
+
+use crate::{MatchOptions, Method};
 
 const START_NS: i64 = 1_767_225_600_123_456_789;
 const PACKETS: u32 = 20_000;
