@@ -10,7 +10,7 @@ use onbeat_testing::TemporaryDirectory;
 use onbeat_wire::random::Random;
 use onbeat_wire::{Ports, ipv4, udp};
 
-use crate::{MatchOptions, Method};
+use crate::{MatchOptions, Method, MethodResult};
 
 const START_NS: i64 = 1_767_225_600_123_456_789;
 const PACKETS: u32 = 20_000;
@@ -40,6 +40,16 @@ type Stamps = fn(&mut [i64]);
 
 /// Matches captures of packets at random times, some 50 µs apart, that stay in the hop for `delay`.
 fn measure(name: &str, delay: impl Fn(&mut Random) -> i64, stamps: [Stamps; 2]) -> Outcome {
+    measure_with(name, |random, _| delay(random), stamps, &[]).outcome
+}
+
+/// As [`measure`]; the delay may depend on the time in ns since the start.
+fn measure_with(
+    name: &str,
+    delay: impl Fn(&mut Random, i64) -> i64,
+    stamps: [Stamps; 2],
+    options: &[&str],
+) -> MethodResult {
     let directory = TemporaryDirectory::new(name);
     let mut random = Random::new(25);
     let exponential = |random: &mut Random, mean: f64| -mean * (1.0 - random.uniform()).ln();
@@ -49,8 +59,9 @@ fn measure(name: &str, delay: impl Fn(&mut Random) -> i64, stamps: [Stamps; 2]) 
         now_ns += exponential(&mut random, 50e3) as i64 + 3_000;
         arrivals.push((now_ns, number));
     }
-    let departures =
-        arrivals.iter().map(|(time_ns, number)| (time_ns + delay(&mut random), *number));
+    let departures = arrivals
+        .iter()
+        .map(|(time_ns, number)| (time_ns + delay(&mut random, time_ns - START_NS), *number));
     let mut departures: Vec<(i64, u32)> = departures.collect();
     departures.sort_unstable();
     let paths = ["in.pcap", "out.pcap"].map(|name| directory.file(name));
@@ -68,8 +79,9 @@ fn measure(name: &str, delay: impl Fn(&mut Random) -> i64, stamps: [Stamps; 2]) 
         capture.finish().unwrap();
     }
     let arguments = ["match".as_ref(), paths[0].as_os_str(), paths[1].as_os_str()];
-    let options = Command::parse_from(arguments).options;
-    options.run(&mut Progress::new(true)).unwrap().outcome
+    let options = options.iter().map(|option| option.as_ref());
+    let options = Command::parse_from(arguments.into_iter().chain(options)).options;
+    options.run(&mut Progress::new(true)).unwrap()
 }
 
 fn exact(_: &mut [i64]) {}
@@ -145,4 +157,58 @@ fn captures_coalesced_by_interrupts() {
     contains(&outcome, "p99", 73_026.0);
     notes(&outcome, "departures: ");
     notes(&outcome, "stamped in batches");
+}
+
+/// The clock of departures is 5 s ahead and 20 ppm fast.
+fn other_clock(times: &mut [i64]) {
+    times.iter_mut().for_each(|time_ns| *time_ns += 5_000_000_000 + (*time_ns - START_NS) / 50_000);
+}
+
+/// As [`other_clock`], slewed by 2 µs in the middle fifth.
+fn slewed_clock(times: &mut [i64]) {
+    other_clock(times);
+    let (first, span) = (times[0], (times[times.len() - 1] - times[0]) as f64);
+    for time_ns in times {
+        let share = (*time_ns - first) as f64 / span;
+        *time_ns += (2_000.0 * ((share - 0.4) * 5.0).clamp(0.0, 1.0)) as i64;
+    }
+}
+
+fn spread(random: &mut Random) -> i64 {
+    10_000 - (8_000.0 * (1.0 - random.uniform()).ln()) as i64
+}
+
+#[test]
+fn a_standing_queue_is_no_step_of_a_clock() {
+    // A fifth of the time, 200 µs more.
+    let delay = |random: &mut Random, since_ns: i64| {
+        spread(random) + if (400_000_000..600_000_000).contains(&since_ns) { 200_000 } else { 0 }
+    };
+    let found = measure_with("queue", delay, [exact, other_clock], &["--two-clocks"]);
+    let (outcome, p90) = (found.outcome, found.delays.value_at(0.9).unwrap());
+    assert!((200_000..215_000).contains(&p90), "{p90}");
+    // One queue does not show how often there is one.
+    notes(&outcome, "withheld: p90, p99");
+    notes(&outcome, "standing queue: all delays rose by 200 µs");
+}
+
+#[test]
+fn a_slewed_clock_is_an_error_of_the_delays() {
+    let delay = |random: &mut Random, _: i64| spread(random);
+    let outcome = measure_with("slew", delay, [exact, slewed_clock], &["--two-clocks"]).outcome;
+    contains(&outcome, "p50", 8_000.0 * 2_f64.ln());
+    notes(&outcome, "delays may be too long by up to");
+}
+
+#[test]
+fn a_step_is_reported_with_size_and_time() {
+    fn stepped(times: &mut [i64]) {
+        other_clock(times);
+        let middle = times.len() / 2;
+        times[middle..].iter_mut().for_each(|time_ns| *time_ns += 300_000);
+    }
+    let delay = |random: &mut Random, _: i64| spread(random);
+    let outcome = measure_with("step", delay, [exact, stepped], &["--two-clocks"]).outcome;
+    contains(&outcome, "p50", 8_000.0 * 2_f64.ln());
+    notes(&outcome, "step of 300 µs ahead");
 }
