@@ -24,7 +24,7 @@ pub struct Correction {
 
 /// A corrected value with its interval, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Corrected {
+pub struct CorrectedDelay {
     /// The value.
     pub value_ns: f64,
     /// Lower end of the interval.
@@ -33,7 +33,7 @@ pub struct Corrected {
     pub upper_ns: f64,
 }
 
-impl Corrected {
+impl CorrectedDelay {
     /// Returns the value if its interval is above zero. Other values, negative ones above all, are not reported as
     /// delays.
     pub fn significant(&self) -> Option<f64> {
@@ -58,13 +58,13 @@ impl Correction {
     ///
     /// Each packet has its own delay on the null path: the error of one delay of that rank adds to the interval of
     /// the measurement.
-    pub fn percentile(&self, measured: &Percentile, confidence: f64) -> Option<Corrected> {
+    pub fn percentile(&self, measured: &Percentile, confidence: f64) -> Option<CorrectedDelay> {
         let quantile = measured.quantile;
         // A percentile further out contains a delay of the null path that is as rare.
         let rank = normal_quantile(quantile.max(1.0 - quantile).max(0.5));
         let error_ns = reach(confidence).max(rank) * self.standard_deviation_ns;
         let corrected = |ns: f64| ns - self.mean_ns;
-        Some(Corrected {
+        Some(CorrectedDelay {
             value_ns: corrected(measured.value_ns as f64),
             lower_ns: corrected(measured.lower_ns? as f64) - error_ns,
             upper_ns: corrected(measured.upper_ns.map_or(f64::INFINITY, |ns| ns as f64)) + error_ns,
@@ -72,11 +72,11 @@ impl Correction {
     }
 
     /// Corrects a mean: the error is that of both means.
-    pub fn mean(&self, measured: &Mean, confidence: f64) -> Corrected {
+    pub fn mean(&self, measured: &Mean, confidence: f64) -> CorrectedDelay {
         let own_ns = reach(confidence) * self.standard_deviation_ns;
         let error_ns = self.mean_error_ns.unwrap_or(own_ns);
         let value_ns = measured.value_ns - self.mean_ns;
-        Corrected {
+        CorrectedDelay {
             value_ns,
             lower_ns: value_ns - (measured.value_ns - measured.lower_ns).hypot(error_ns),
             upper_ns: value_ns + (measured.upper_ns - measured.value_ns).hypot(error_ns),

@@ -1,6 +1,6 @@
 //! Delays as a result.
 
-use onbeat_delay::correction::{Corrected, Correction};
+use onbeat_delay::correction::{CorrectedDelay, Correction};
 use onbeat_delay::matching::Counts;
 use onbeat_delay::stats::{Distribution, Mean, StampError, interval};
 use onbeat_delay::summary::DelaySummary;
@@ -198,7 +198,7 @@ fn percentiles(
         if let Some(correction) = &settings.correction {
             let corrected = correction.correction.percentile(&found, settings.confidence);
             let corrected = corrected.filter(|corrected| corrected.significant().is_some());
-            let value = |of: fn(&Corrected) -> f64| -> Cell {
+            let value = |of: fn(&CorrectedDelay) -> f64| -> Cell {
                 corrected.as_ref().map(of).filter(|ns| ns.is_finite()).into()
             };
             row.extend([value(|c| c.value_ns), value(|c| c.lower_ns), value(|c| c.upper_ns)]);
@@ -214,7 +214,7 @@ fn percentiles(
     }
     if !unbounded.is_empty() {
         outcome.note(format!(
-            "no upper bound of {}: {} have no delay, and count as later than all others",
+            "no upper bound of {}: {} count as later than all others",
             unbounded.join(", "),
             format::count(delays.lost(), "lost packet")
         ));
@@ -231,7 +231,7 @@ fn corrected_mean(
     let withheld = u64::from(mean.is_none_or(|mean| mean.significant().is_none()));
     outcome.check(Check::eq("corrected mean withheld", withheld, 0_u64, ""));
     let Some(mean) = mean else { return };
-    let Corrected { value_ns, lower_ns, upper_ns } = mean;
+    let CorrectedDelay { value_ns, lower_ns, upper_ns } = mean;
     match mean.significant() {
         Some(_) => {
             let figure = Measurement::new("ns", value_ns);

@@ -347,7 +347,7 @@ impl Percentiles<'_> {
         (bucket, before(bucket), before(bucket + 1) - before(bucket))
     }
 
-    /// The coarse bucket of a quantile, if it holds so many delays that their dependence is unknown.
+    /// The coarse bucket of a quantile, if the number of delays in it hides their dependence.
     fn crowded(&self, quantile: f64) -> Option<usize> {
         let n = self.of.count as f64;
         let (bucket, _, within) = self.coarse((quantile * n).ceil() as u64);
