@@ -3,11 +3,10 @@
 //! The correction is the delay of the path without the device, measured separately. Its spread widens the error of
 //! the result.
 
-use std::fmt;
 use std::str::FromStr;
 
-use crate::stats::Distribution;
 use crate::stats::distributions::normal_quantile;
+use crate::stats::{Distribution, Mean, Percentile};
 
 /// The delay of the null path.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,66 +17,70 @@ pub struct Correction {
     pub standard_deviation_ns: f64,
     /// The number of delays; `None` if only mean and deviation are known.
     pub count: Option<u64>,
+    /// The error of the mean, in nanoseconds, in either direction; `None` if it is not known: then that of one
+    /// delay.
+    pub mean_error_ns: Option<f64>,
 }
 
-/// A value with its error.
+/// A corrected value with its interval, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Reading {
-    /// In nanoseconds.
+pub struct CorrectedDelay {
+    /// The value.
     pub value_ns: f64,
-    /// The error in nanoseconds, in either direction, at the requested confidence.
-    pub error_ns: f64,
+    /// Lower end of the interval.
+    pub lower_ns: f64,
+    /// Upper end of the interval; infinite if the measurement has none.
+    pub upper_ns: f64,
 }
 
-impl Reading {
-    /// Returns the value if it exceeds its error. Other values, negative ones above all, are not reported as
+impl CorrectedDelay {
+    /// Returns the value if its interval is above zero. Other values, negative ones above all, are not reported as
     /// delays.
     pub fn significant(&self) -> Option<f64> {
-        (self.value_ns > self.error_ns).then_some(self.value_ns)
-    }
-
-    /// Adds an error that is independent of those included: clock resolution, residual skew.
-    pub fn with_error(self, error_ns: f64) -> Self {
-        Reading { error_ns: self.error_ns.hypot(error_ns), ..self }
-    }
-}
-
-impl fmt::Display for Reading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.significant() {
-            Some(value) => write!(f, "{:.3} ± {:.3} µs", value / 1e3, self.error_ns / 1e3),
-            None => write!(f, "withheld: error up to {:.3} µs", self.error_ns / 1e3),
-        }
+        (self.lower_ns > 0.0).then_some(self.value_ns)
     }
 }
 
 impl Correction {
     /// Computes the correction from delays of the null path; requires two delays.
-    pub fn of(null_path: &Distribution) -> Option<Self> {
+    pub fn of(null_path: &Distribution, confidence: f64) -> Option<Self> {
+        let mean_ns = null_path.mean_ns()?;
+        let interval = null_path.mean(confidence);
         Some(Correction {
-            mean_ns: null_path.mean_ns()?,
+            mean_ns,
             standard_deviation_ns: null_path.standard_deviation_ns()?,
             count: Some(null_path.count()),
+            mean_error_ns: interval.map(|mean| mean.upper_ns - mean_ns),
         })
     }
 
-    /// Corrects one delay, or a percentile. Each packet has its own delay on the null path: the error is that of
-    /// one.
-    pub fn delay(&self, measured_ns: f64, confidence: f64) -> Reading {
-        let error_ns = reach(confidence) * self.standard_deviation_ns;
-        Reading { value_ns: measured_ns - self.mean_ns, error_ns }
+    /// Corrects a percentile; `None` without an interval of the measurement.
+    ///
+    /// Each packet has its own delay on the null path: the error of one delay of that rank adds to the interval of
+    /// the measurement.
+    pub fn percentile(&self, measured: &Percentile, confidence: f64) -> Option<CorrectedDelay> {
+        let quantile = measured.quantile;
+        // A percentile further out contains a delay of the null path that is as rare.
+        let rank = normal_quantile(quantile.max(1.0 - quantile).max(0.5));
+        let error_ns = reach(confidence).max(rank) * self.standard_deviation_ns;
+        let corrected = |ns: f64| ns - self.mean_ns;
+        Some(CorrectedDelay {
+            value_ns: corrected(measured.value_ns as f64),
+            lower_ns: corrected(measured.lower_ns? as f64) - error_ns,
+            upper_ns: corrected(measured.upper_ns.map_or(f64::INFINITY, |ns| ns as f64)) + error_ns,
+        })
     }
 
-    /// Corrects the mean of many delays: the error is that of both means. A correction without a number of delays
-    /// counts as one delay.
-    pub fn mean(&self, measured: &Distribution, confidence: f64) -> Option<Reading> {
-        let of_mean = |deviation: f64, count: u64| deviation / (count as f64).sqrt();
-        let own = of_mean(measured.standard_deviation_ns()?, measured.count());
-        let corrections = of_mean(self.standard_deviation_ns, self.count.unwrap_or(1));
-        Some(Reading {
-            value_ns: measured.mean_ns()? - self.mean_ns,
-            error_ns: reach(confidence) * own.hypot(corrections),
-        })
+    /// Corrects a mean: the error is that of both means.
+    pub fn mean(&self, measured: &Mean, confidence: f64) -> CorrectedDelay {
+        let own_ns = reach(confidence) * self.standard_deviation_ns;
+        let error_ns = self.mean_error_ns.unwrap_or(own_ns);
+        let value_ns = measured.value_ns - self.mean_ns;
+        CorrectedDelay {
+            value_ns,
+            lower_ns: value_ns - (measured.value_ns - measured.lower_ns).hypot(error_ns),
+            upper_ns: value_ns + (measured.upper_ns - measured.value_ns).hypot(error_ns),
+        }
     }
 }
 
@@ -112,7 +115,7 @@ impl FromStr for Correction {
         };
         let mean_ns = number(mean).ok_or_else(error)?;
         let standard_deviation_ns = number(deviation).ok_or_else(error)?;
-        Ok(Correction { mean_ns, standard_deviation_ns, count: None })
+        Ok(Correction { mean_ns, standard_deviation_ns, count: None, mean_error_ns: None })
     }
 }
 
@@ -133,24 +136,30 @@ mod tests {
             assert!((other.mean_ns - 17_468.0).abs() < 1e-6, "{same}");
             assert!((other.standard_deviation_ns - 412.0).abs() < 1e-6, "{same}");
         }
-        // 1.96 standard deviations.
-        let reading = correction.delay(57_468.0, 0.95);
-        assert_eq!(reading.value_ns, 40_000.0);
-        assert!((reading.error_ns - 807.505).abs() < 1e-3, "{reading:?}");
-        assert_eq!(reading.to_string(), "40.000 ± 0.808 µs");
+        // 1.96 standard deviations of the null path beyond the interval of the measurement.
+        let corrected = correction.percentile(&percentile(0.5, 57_468), 0.95).unwrap();
+        assert_eq!(corrected.significant(), Some(40_000.0));
+        assert!((corrected.lower_ns - (40_000.0 - 100.0 - 807.505)).abs() < 1e-3, "{corrected:?}");
+        assert!((corrected.upper_ns - (40_000.0 + 300.0 + 807.505)).abs() < 1e-3, "{corrected:?}");
+        // A rare delay contains a rare delay of the null path.
+        let rare = correction.percentile(&percentile(0.9999, 57_468), 0.95).unwrap();
+        assert!((rare.upper_ns - (40_300.0 + 3.719 * 412.0)).abs() < 1.0, "{rare:?}");
+    }
+
+    fn percentile(quantile: f64, value_ns: u64) -> Percentile {
+        let (lower_ns, upper_ns) = (Some(value_ns - 100), Some(value_ns + 300));
+        Percentile { quantile, value_ns, effective: Some(1e3), lower_ns, upper_ns }
     }
 
     #[test]
     fn a_value_within_its_error_is_withheld() {
         let correction: Correction = PAPER.parse().unwrap();
-        for measured in [18_200.0, 17_468.0, 10_000.0] {
-            let reading = correction.delay(measured, 0.95);
-            assert_eq!(reading.significant(), None);
-            assert_eq!(reading.to_string(), "withheld: error up to 0.808 µs");
+        for measured in [18_200, 17_468, 10_000] {
+            let corrected = correction.percentile(&percentile(0.5, measured), 0.95).unwrap();
+            assert_eq!(corrected.significant(), None);
         }
-        let reading = Reading { value_ns: 10.0, error_ns: 3.0 };
-        assert_eq!(reading.with_error(4.0).error_ns, 5.0);
-        assert_eq!(reading.with_error(40.0).significant(), None);
+        let without = Percentile { lower_ns: None, ..percentile(0.5, 57_468) };
+        assert_eq!(correction.percentile(&without, 0.95), None);
     }
 
     #[test]
@@ -158,17 +167,21 @@ mod tests {
         let mut null_path = Distribution::new();
         let mut measured = Distribution::new();
         for i in 0..10_000 {
-            null_path.record(17_000 + i % 1001);
-            measured.record(50_000 + i * 7 % 2003);
+            null_path.record(17_000 + i * 389 % 1001);
+            measured.record(50_000 + i * 997 % 2003);
         }
-        let correction = Correction::of(&null_path).unwrap();
-        let mean = correction.mean(&measured, 0.95).unwrap();
+        let correction = Correction::of(&null_path, 0.95).unwrap();
+        let mean = measured.mean(0.95).unwrap();
+        let corrected = correction.mean(&mean, 0.95);
         let expected = measured.mean_ns().unwrap() - null_path.mean_ns().unwrap();
-        assert_eq!(mean.value_ns, expected);
-        // Uniform: standard deviations of 1001/√12 and 2003/√12, in the mean of 10,000.
-        let error = 1.96 * (1001_f64.hypot(2003.0) / 12_f64.sqrt()) / 100.0;
-        assert!((mean.error_ns - error).abs() < 0.1, "{mean:?} {error}");
-        assert_eq!(Correction::of(&Distribution::new()), None);
+        assert_eq!(corrected.value_ns, expected);
+        // The error of both.
+        let error_ns = (mean.value_ns - mean.lower_ns).hypot(correction.mean_error_ns.unwrap());
+        assert_eq!(corrected.lower_ns, expected - error_ns);
+        assert!(error_ns < 50.0 && correction.mean_error_ns.unwrap() < 20.0, "{error_ns}");
+        let unknown = Correction { mean_error_ns: None, ..correction }.mean(&mean, 0.95);
+        assert!(unknown.upper_ns - unknown.value_ns > 500.0, "{unknown:?}");
+        assert_eq!(Correction::of(&Distribution::new(), 0.95), None);
     }
 
     #[test]

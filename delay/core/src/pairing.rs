@@ -7,7 +7,7 @@ mod shift;
 use std::io::Read;
 
 use crate::capture::{CaptureError, Packet, Reader};
-use crate::diagnosis::Evidence;
+use crate::diagnosis::{Evidence, SideEvidence};
 use crate::key::{NoKeyReason, Recognition};
 use crate::matching::{Event, Matcher, Observation};
 use intake::{Intake, meet};
@@ -120,6 +120,10 @@ impl<R: Read, T> Stream<R, T> {
         Stream { reader, shift_ns, head: None, intake: Intake::new(side) }
     }
 
+    fn evidence(&self) -> SideEvidence<'_> {
+        self.intake.evidence(self.reader.unit_ns())
+    }
+
     #[inline]
     fn fill(
         &mut self,
@@ -184,8 +188,8 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A
     /// The evidence for a [diagnosis](crate::diagnosis).
     pub fn evidence(&self) -> Evidence<'_> {
         Evidence {
-            arrivals: self.arrivals.intake.evidence(),
-            departures: self.departures.intake.evidence(),
+            arrivals: self.arrivals.evidence(),
+            departures: self.departures.evidence(),
             recognition: self.recognition,
             capture: None,
         }
@@ -238,6 +242,14 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> CapturePair<A
         match side {
             Side::Arrivals => self.arrivals.reader.without_time(),
             Side::Departures => self.departures.reader.without_time(),
+        }
+    }
+
+    /// The number of packets that the capture of this side dropped, by its file.
+    pub fn dropped(&self, side: Side) -> u64 {
+        match side {
+            Side::Arrivals => self.arrivals.reader.dropped(),
+            Side::Departures => self.departures.reader.dropped(),
         }
     }
 

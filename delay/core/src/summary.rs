@@ -58,9 +58,15 @@ impl DelaySummary {
         self.over_time.record(time_ns, delay_ns);
     }
 
-    /// Records a packet without a delay: lost, or with an unknown delay.
-    #[inline]
+    /// Records a lost packet.
     pub fn lose(&mut self) {
+        self.delays.record_lost();
+        self.variation.lose();
+    }
+
+    /// Records a packet with an unknown delay.
+    #[inline]
+    pub fn skip(&mut self) {
         self.variation.lose();
     }
 }
@@ -77,6 +83,7 @@ mod tests {
         collected.record(20, 1000, Verdict::Ambiguous);
         collected.record(30, 100, Verdict::Certain);
         collected.lose();
+        assert_eq!(collected.delays.lost(), 1);
         collected.record(50, 100, Verdict::Certain);
         collected.record(60, -10, Verdict::Certain);
         assert_eq!((collected.delays.count(), collected.delays.max_ns()), (4, Some(140)));

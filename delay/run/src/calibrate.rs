@@ -24,7 +24,7 @@ pub fn calibrate<M: Method>(method: &M, output: &Path, progress: &mut Progress) 
     let MethodResult { mut outcome, delays } = method.run(progress)?;
     outcome.name = format!("{CALIBRATED}{}", M::NAME);
     outcome.check(Check::min("delays of the null path", delays.count(), 2_u64, ""));
-    match Correction::of(&delays).filter(|_| outcome.ok()) {
+    match Correction::of(&delays, method.report().delays.confidence).filter(|_| outcome.ok()) {
         Some(correction) => {
             outcome.figure("correction", table(&correction, &delays));
             write(output, &outcome)?;
@@ -45,8 +45,7 @@ fn table(correction: &Correction, delays: &Distribution) -> Counters {
         ("maximum", "ns"),
         ("delays", ""),
     ]);
-    // The confidence applies to its interval, which the table omits.
-    let median = delays.percentile(0.5, 0.95).map(|found| found.value_ns);
+    let median = delays.value_at(0.5);
     table.row([
         Cell::from(correction.mean_ns),
         correction.standard_deviation_ns.into(),

@@ -61,10 +61,17 @@ pub(super) fn notes(
     what: &str,
     tally: &Tally,
     cut_off: bool,
-    without_time: u64,
+    (without_time, dropped): (u64, u64),
     recognition: &Recognition,
 ) -> Vec<String> {
     let mut notes = Vec::new();
+    if dropped > 0 {
+        notes.push(format!(
+            "{what}: the capture dropped {}; they count as lost or as departed without an arrival; use a larger \
+             buffer, `tcpdump -B 65536`",
+            count(dropped, "packet")
+        ));
+    }
     if tally.cut > 0 {
         let shortest = tally.shortest_cut.unwrap_or(0);
         let compared = match recognition.octets {

@@ -5,7 +5,7 @@ use std::result::Result;
 
 use onbeat_delay::correction::Correction;
 use onbeat_host::file;
-use onbeat_report::{Figure, Input, Outcome, format};
+use onbeat_report::{Figure, Input, Outcome, Spread, format};
 
 /// Figures of a result that yield a correction.
 pub(super) const MEAN: &str = "mean delay";
@@ -56,7 +56,7 @@ impl AppliedCorrection {
     /// A note on its source, in a result of this name.
     pub(super) fn note(&self, taken_off: &str) -> Option<String> {
         let source = self.source.as_ref()?;
-        let Correction { mean_ns, standard_deviation_ns, count } = self.correction;
+        let Correction { mean_ns, standard_deviation_ns, count, .. } = self.correction;
         let of =
             count.map(|count| format!(" of {}", format::count(count, "delay"))).unwrap_or_default();
         let kernel = source.kernel.as_deref();
@@ -84,18 +84,24 @@ fn of_result(name: &str) -> Result<AppliedCorrection, String> {
         let statement = check.statement();
         return Err(format!("is of a measurement that failed ({}: {statement})", check.name));
     }
-    let value = |name| match result.figures.get(name) {
-        Some(Figure::Measurement(found)) => {
-            let value = found.value.as_f64();
-            (value.is_finite() && value >= 0.0).then_some(value)
-        }
+    let measurement = |name| match result.figures.get(name) {
+        Some(Figure::Measurement(found)) => Some(found),
         _ => None,
+    };
+    let value = |name| {
+        let value = measurement(name)?.value.as_f64();
+        (value.is_finite() && value >= 0.0).then_some(value)
     };
     let missing = |name| format!("has no figure {name:?}: at least two delays are required");
     let correction = Correction {
         mean_ns: value(MEAN).ok_or_else(|| missing(MEAN))?,
         standard_deviation_ns: value(DEVIATION).ok_or_else(|| missing(DEVIATION))?,
         count: value(COUNT).map(|count| count as u64),
+        mean_error_ns: measurement(MEAN).and_then(|mean| {
+            let Some(Spread::Interval { high, .. }) = mean.spread else { return None };
+            let error_ns = high.as_f64() - mean.value.as_f64();
+            (error_ns.is_finite() && error_ns >= 0.0).then_some(error_ns)
+        }),
     };
     let source = CalibrationSource {
         file: name.into(),
@@ -130,15 +136,17 @@ mod tests {
         assert!(AppliedCorrection::read(name).unwrap_err().contains(" is not a result"));
 
         let mut result = Run::begin("delay-calibrate-match").finish();
-        result.figure(MEAN, Measurement::new("ns", 2000.5));
+        let mean = Measurement::new("ns", 2000.5);
+        result.figure(MEAN, mean.with_interval(1990.5, 2012.5, 0.95));
         write(&result);
         assert!(AppliedCorrection::read(name).unwrap_err().contains(DEVIATION));
         result.figure(DEVIATION, Measurement::new("ns", 100.0));
         result.figure(COUNT, Measurement::new("", 50_u64));
         write(&result);
         let found = AppliedCorrection::read(name).unwrap();
-        let Correction { mean_ns, standard_deviation_ns, count } = found.correction;
+        let Correction { mean_ns, standard_deviation_ns, count, mean_error_ns } = found.correction;
         assert_eq!((mean_ns, standard_deviation_ns, count), (2000.5, 100.0, Some(50)));
+        assert_eq!((mean_error_ns, text.correction.mean_error_ns), (Some(12.0), None));
         let input = Input::of_file(name, &std::fs::read(&path).unwrap());
         assert_eq!((found.input(), text.input()), (Some(input), None));
         let note = found.note("delay-match").unwrap();

@@ -12,6 +12,8 @@
 #![forbid(unsafe_code)]
 
 mod calibrate;
+#[cfg(test)]
+mod capture_faults;
 pub mod captures;
 mod command_line;
 mod correction;

@@ -1,8 +1,8 @@
 //! Delays as a result.
 
-use onbeat_delay::correction::Correction;
+use onbeat_delay::correction::{CorrectedDelay, Correction};
 use onbeat_delay::matching::Counts;
-use onbeat_delay::stats::Distribution;
+use onbeat_delay::stats::{Distribution, Mean, StampError, interval};
 use onbeat_delay::summary::DelaySummary;
 use onbeat_delay::tail;
 use onbeat_report::format::{self, duration_ns};
@@ -41,7 +41,7 @@ pub(super) enum Origin {
 pub(super) fn fill(
     outcome: &mut Outcome,
     sink: &DelaySink,
-    origin: Origin,
+    (origin, error): (Origin, StampError),
     settings: &ReportSettings,
 ) {
     let collected = &sink.collected;
@@ -59,8 +59,21 @@ pub(super) fn fill(
         }
     }
     outcome.figure(COUNT, Measurement::new("", delays.count()));
-    if let Some(mean) = delays.mean_ns() {
-        outcome.figure(MEAN, Measurement::new("ns", mean));
+    let mean = delays.mean(settings.confidence).map(|mean| error.widen_mean(mean));
+    match (mean, delays.mean_ns()) {
+        (Some(mean), _) => {
+            let Mean { value_ns, lower_ns, upper_ns, .. } = mean;
+            let figure = Measurement::new("ns", value_ns);
+            let figure = figure.with_interval(lower_ns, upper_ns, settings.confidence);
+            outcome.figure(MEAN, figure);
+        }
+        (None, Some(mean_ns)) => {
+            outcome.figure(MEAN, Measurement::new("ns", mean_ns));
+            outcome.note(
+                "the mean is that of the recorded delays only, without an interval: too few of them are independent",
+            );
+        }
+        (None, None) => {}
     }
     if let Some(deviation) = delays.standard_deviation_ns() {
         outcome.figure(DEVIATION, Measurement::new("ns", deviation));
@@ -72,14 +85,24 @@ pub(super) fn fill(
         ));
     }
     outcome.figure("distribution", sink.curves());
-    outcome.figure("percentiles", percentiles(delays, settings));
+    percentiles(outcome, delays, error, settings);
     if let Some(correction) = &settings.correction {
-        corrected_mean(outcome, &correction.correction, delays, settings.confidence);
+        corrected_mean(outcome, &correction.correction, mean, settings.confidence);
         outcome.notes.extend(correction.note(&outcome.name));
         correction.input().into_iter().for_each(|input| outcome.input(input));
     }
-    variation(outcome, collected, settings.confidence);
-    bounds(outcome, collected, settings.confidence);
+    let error_ns = error.too_long_ns.max(error.too_short_ns) as f64;
+    if delays.standard_deviation_ns().is_none_or(|spread_ns| error_ns <= spread_ns) {
+        variation(outcome, collected);
+        excluded(outcome, delays, settings.confidence);
+        bounds(outcome, collected, error, settings.confidence);
+    } else {
+        outcome.note(format!(
+            "withheld: variation from packet to packet, and upper bounds; the error of time stamps, {}, exceeds the \
+             spread of the delays",
+            duration_ns(error_ns)
+        ));
+    }
     over_time(outcome, collected);
 }
 
@@ -123,74 +146,113 @@ fn packets(counts: &Counts) -> Counters {
     )
 }
 
-fn percentiles(delays: &Distribution, settings: &ReportSettings) -> Counters {
+fn percentiles(
+    outcome: &mut Outcome,
+    delays: &Distribution,
+    error: StampError,
+    settings: &ReportSettings,
+) {
     let mut columns = vec![
         ("", ""),
         ("delay", "ns"),
         ("lower bound", "ns"),
         ("upper bound", "ns"),
         ("above the shortest", "ns"),
+        ("independent delays", ""),
     ];
     if settings.correction.is_some() {
-        columns.extend([("corrected", "ns"), ("±", "ns")]);
+        columns.extend([
+            ("corrected", "ns"),
+            ("corrected, lower bound", "ns"),
+            ("corrected, upper bound", "ns"),
+        ]);
     }
     let mut table = Counters::new(columns);
+    let (mut withheld, mut unbounded) = (Vec::new(), Vec::new());
+    let percentiles = delays.percentiles();
     for (name, quantile) in PERCENTILES {
         // With fewer it would equal the longest delay.
         if delays.count() as f64 * (1.0 - quantile) < 1.0 - 1e-9 {
             continue;
         }
-        let Some(found) = delays.percentile(quantile, settings.confidence) else { continue };
+        let Some(percentiles) = &percentiles else { continue };
+        let found = error.widen(percentiles.get(quantile, settings.confidence));
+        if found.lower_ns.is_none() {
+            withheld.push(name);
+        } else if found.upper_ns.is_none() {
+            unbounded.push(name);
+        }
+        let is_known = found.lower_ns.is_some();
         let mut row: Vec<Cell> = vec![
             name.into(),
-            found.value_ns.into(),
+            is_known.then_some(found.value_ns).into(),
             found.lower_ns.into(),
             found.upper_ns.into(),
-            delays.min_ns().map(|shortest_ns| found.value_ns - shortest_ns).into(),
+            delays
+                .min_ns()
+                .filter(|_| is_known)
+                .map(|shortest_ns| found.value_ns - shortest_ns)
+                .into(),
+            found.effective.map(|effective| effective.min(delays.count() as f64).round()).into(),
         ];
         if let Some(correction) = &settings.correction {
-            let reading = correction.correction.delay(found.value_ns as f64, settings.confidence);
-            row.push(reading.significant().into());
-            row.push(reading.error_ns.into());
+            let corrected = correction.correction.percentile(&found, settings.confidence);
+            let corrected = corrected.filter(|corrected| corrected.significant().is_some());
+            let value = |of: fn(&CorrectedDelay) -> f64| -> Cell {
+                corrected.as_ref().map(of).filter(|ns| ns.is_finite()).into()
+            };
+            row.extend([value(|c| c.value_ns), value(|c| c.lower_ns), value(|c| c.upper_ns)]);
         }
         table.row(row);
     }
-    table
+    outcome.figure("percentiles", table);
+    if !withheld.is_empty() {
+        outcome.note(format!(
+            "withheld: {}; too few of the delays are independent for an interval; measure for longer",
+            withheld.join(", ")
+        ));
+    }
+    if !unbounded.is_empty() {
+        outcome.note(format!(
+            "no upper bound of {}: {} count as later than all others",
+            unbounded.join(", "),
+            format::count(delays.lost(), "lost packet")
+        ));
+    }
 }
 
 fn corrected_mean(
     outcome: &mut Outcome,
     correction: &Correction,
-    delays: &Distribution,
+    mean: Option<Mean>,
     confidence: f64,
 ) {
-    let mean = correction.mean(delays, confidence);
+    let mean = mean.map(|mean| correction.mean(&mean, confidence));
     let withheld = u64::from(mean.is_none_or(|mean| mean.significant().is_none()));
     outcome.check(Check::eq("corrected mean withheld", withheld, 0_u64, ""));
     let Some(mean) = mean else { return };
-    let (value, error) = (mean.value_ns, mean.error_ns);
+    let CorrectedDelay { value_ns, lower_ns, upper_ns } = mean;
     match mean.significant() {
         Some(_) => {
-            let figure = Measurement::new("ns", value);
-            let figure = figure.with_interval(value - error, value + error, confidence);
+            let figure = Measurement::new("ns", value_ns);
+            let figure = figure.with_interval(lower_ns, upper_ns, confidence);
             outcome.figure("mean delay, corrected", figure);
         }
         None => outcome.note(format!(
             "the corrected mean is withheld: {} has an error of up to {}",
-            duration_ns(value),
-            duration_ns(error)
+            duration_ns(value_ns),
+            duration_ns(value_ns - lower_ns)
         )),
     }
 }
 
-fn variation(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
+fn variation(outcome: &mut Outcome, collected: &DelaySummary) {
     let variation = &collected.variation;
     let Some(mean_ns) = variation.mean_absolute_ns() else { return };
     let mut table =
         Counters::new([("", ""), ("pairs", ""), ("p50", "ns"), ("p99", "ns"), ("most", "ns")]);
     for (name, part) in [("longer", variation.longer()), ("shorter", variation.shorter())] {
-        let value =
-            |quantile| Cell::from(part.percentile(quantile, confidence).map(|p| p.value_ns));
+        let value = |quantile| Cell::from(part.value_at(quantile));
         let most = part.max_ns().into();
         table.row([name.into(), Cell::from(part.count()), value(0.5), value(0.99), most]);
     }
@@ -198,8 +260,27 @@ fn variation(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
     outcome.figure("from packet to packet: delays longer or shorter than the one before", table);
 }
 
-/// Adds upper bounds beyond the measured delays.
-fn bounds(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
+/// Adds the share of packets whose longer delay the measurement does not exclude.
+fn excluded(outcome: &mut Outcome, delays: &Distribution, confidence: f64) {
+    let Some(longest_ns) = delays.max_ns() else { return };
+    let longest = delays.percentile(0.99, confidence).and_then(|found| found.effective);
+    let Some(effective) = longest.map(|effective| effective.min(delays.count() as f64)) else {
+        return;
+    };
+    // One-sided: no observed packet is above the longest delay.
+    let (_, share) = interval::share(0, effective as u64, 2.0 * confidence - 1.0);
+    if share < 0.5 {
+        outcome.note(format!(
+            "not excluded: a delay above {} of one packet in {} or fewer ({:.0} % confidence)",
+            duration_ns(longest_ns as f64),
+            format::integer((1.0 / share) as i64),
+            confidence * 100.0
+        ));
+    }
+}
+
+/// Adds upper bounds of shares down to one of the measured delays.
+fn bounds(outcome: &mut Outcome, collected: &DelaySummary, error: StampError, confidence: f64) {
     let tail = match tail::fit(&collected.largest) {
         Ok(tail) => tail,
         Err(refusal) => {
@@ -216,7 +297,9 @@ fn bounds(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
     for power in ONE_IN {
         let packets = 10_f64.powi(power);
         if let Some(found) = tail.delay_exceeded_with(1.0 / packets, confidence) {
-            if found.upper > WIDEST * found.lower {
+            let (lower_ns, upper_ns) =
+                (found.lower - error.too_long_ns as f64, found.upper + error.too_short_ns as f64);
+            if upper_ns > WIDEST * lower_ns {
                 let number = format::integer(packets as i64);
                 outcome.note(format!(
                     "upper bounds exceeded by one packet in {number} or fewer are withheld: {} leave an \
@@ -228,8 +311,8 @@ fn bounds(outcome: &mut Outcome, collected: &DelaySummary, confidence: f64) {
             table.row([
                 Cell::from(packets as u64),
                 found.value.into(),
-                found.lower.into(),
-                found.upper.into(),
+                lower_ns.into(),
+                upper_ns.into(),
             ]);
         }
     }

@@ -3,7 +3,9 @@
 use onbeat_delay::diagnosis::{Diagnosis, Evidence, MatchSummary, MatchingOptions};
 use onbeat_delay::matching::{Counts, Event};
 use onbeat_delay::pairing::Plan;
+use onbeat_delay::stats::StampError;
 use onbeat_delay::summary::DelaySummary;
+use onbeat_report::format::{count, duration_ns};
 
 use super::samples::SampleFiles;
 use super::sink::DelaySink;
@@ -15,6 +17,8 @@ pub(super) struct Reading {
     /// Packets of the smaller side.
     pub(super) smaller: u64,
     pub(super) diagnosis: Diagnosis,
+    /// The error of each delay due to the resolution of the time stamps.
+    pub(super) stamp_error: StampError,
     /// True if the captures were read by the plan of the diagnosis.
     pub(super) planned: bool,
     pub(super) notes: Vec<String>,
@@ -28,10 +32,13 @@ impl Reading {
         notes: Vec<String>,
     ) -> Self {
         let (arrivals, departures) = (evidence.arrivals.tally, evidence.departures.tally);
+        let mut notes = notes;
+        notes.extend(stamp_notes(evidence));
         Reading {
             counts,
             smaller: arrivals.selected().min(departures.selected()),
             diagnosis: evidence.diagnose(matching),
+            stamp_error: evidence.stamp_error(),
             planned: false,
             notes,
         }
@@ -53,6 +60,39 @@ impl Reading {
             most_negative_ns: delays.most_negative_ns().min(ambiguous.most_negative_ns()),
         }
     }
+}
+
+/// Notes on the quality of time stamps, and its effect on the figures.
+fn stamp_notes(evidence: &Evidence<'_>) -> Vec<String> {
+    let sides = [("arrivals", &evidence.arrivals), ("departures", &evidence.departures)];
+    let mut notes = Vec::new();
+    for (name, side) in sides {
+        let (quality, resolution_ns) = (side.sample.quality(), side.resolution_ns());
+        if resolution_ns > 1 {
+            notes.push(format!(
+                "{name}: the resolution of time stamps is {}; intervals contain this error, which no number of packets \
+                 reduces; capture with `tcpdump --time-stamp-precision=nano`",
+                duration_ns(resolution_ns as f64)
+            ));
+        }
+        if let Some(share) = quality.batched() {
+            notes.push(format!(
+                "{name}: {:.0} % of the packets follow another in less than the wire time at 10 Gbit/s; they are \
+                 stamped in batches, up to {} late; intervals contain this error; use NIC stamps, or \
+                 `ethtool -C IFACE rx-usecs 0`",
+                100.0 * share,
+                duration_ns(quality.late_ns() as f64)
+            ));
+        }
+        if quality.long() > 0 {
+            notes.push(format!(
+                "{name}: {} longer than a frame; unless they are jumbo frames, the host merged them, and they do \
+                 not match; capture with `ethtool -K IFACE gro off lro off tso off gso off`",
+                count(quality.long(), "packet")
+            ));
+        }
+    }
+    notes
 }
 
 /// Reads captures, and a second time if that is possible and the first reading shows how more packets match. Files

@@ -4,6 +4,7 @@ use std::io::BufReader;
 use std::path::PathBuf;
 
 use onbeat_delay::scope::{Channel, DecodedChannel, Waveform, crossings, decode, read_csv};
+use onbeat_delay::stats::StampError;
 use onbeat_host::file;
 use onbeat_report::{Cell, Counters, InputKind, Progress, Run};
 
@@ -75,7 +76,7 @@ impl Method for ScopeOptions {
         outcome.figure("signals", signals(channels, &decoded));
         outcome::count(&mut outcome, &counts, &self.packets);
         outcome.figure("frames, one by one", table);
-        outcome::fill(&mut outcome, &sink, Origin::Arrival, &settings);
+        outcome::fill(&mut outcome, &sink, (Origin::Arrival, StampError::default()), &settings);
         let smaller = decoded.iter().map(|found| found.frames.len() as u64).min().unwrap_or(0);
         let required = self.packets.matching(false, Some(1)).min_matched;
         requirement::check(&mut outcome, counts.measured(), smaller, required);

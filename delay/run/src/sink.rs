@@ -48,7 +48,7 @@ impl DelaySink {
             let verdict = SampleValue::Text(name(verdict));
             self.samples.row(&[time_ns.into(), SampleValue::maybe(delay_ns), verdict]);
         }
-        let Some(delay_ns) = delay_ns else { return self.collected.lose() };
+        let Some(delay_ns) = delay_ns else { return self.collected.skip() };
         self.collected.record(time_ns, delay_ns, verdict);
         let phase = self.phases[usize::from(verdict == Verdict::Ambiguous)];
         if let Ok(delay_ns) = u64::try_from(delay_ns) {

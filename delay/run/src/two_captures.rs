@@ -7,6 +7,7 @@ use onbeat_delay::clocks::{Clocks, Envelope, Point};
 use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher, Verdict, Window};
 use onbeat_delay::pairing::{CapturePair, PairingError, Plan, Side, median_difference_ns};
+use onbeat_delay::stats::StampError;
 use onbeat_report::format::{count, duration_ns};
 use onbeat_report::{Cell, Counters, Inputs, Progress, Run};
 
@@ -37,6 +38,9 @@ pub struct MatchOptions {
 
 /// Packets of each capture for the comparison of their clocks.
 const TO_COMPARE: u64 = 100_000;
+
+/// Minimum mean number of delays of a bin for the error of the clocks' lines.
+const DELAYS_OF_A_BIN: u64 = 64;
 
 /// The estimate of two clocks.
 struct TwoClocks {
@@ -88,7 +92,7 @@ impl Method for MatchOptions {
             outcome.notes.extend(clocks.notes);
         }
         outcome::count(&mut outcome, &read.counts, &self.packets);
-        outcome::fill(&mut outcome, &sink, origin, &settings);
+        outcome::fill(&mut outcome, &sink, (origin, read.stamp_error), &settings);
         let matched = read.matched(&sink);
         outcome.notes.extend(read.notes);
         let [arrivals, departures] =
@@ -156,6 +160,8 @@ impl MatchOptions {
             plan = read.diagnosis.plan;
         };
         let clocks = envelope.clocks();
+        // The fastest of several packets characterizes the path.
+        let line_error_ns = envelope.coarser(DELAYS_OF_A_BIN).clocks().error_ns();
         let mut at_steps = 0_u64;
         let matching = (window, plan, matching);
         let read = self.feed(inputs, shift_ns, matching, progress, "matching", &mut |event| {
@@ -186,7 +192,39 @@ impl MatchOptions {
             let packets = count(at_steps, "packet");
             notes.push(format!("delay unknown: {packets} around a step of a clock"));
         }
-        let read = Reading { diagnosis, planned: true, ..read };
+        for queue in clocks.queues() {
+            notes.push(format!(
+                "standing queue: all delays rose by {}, for {} from {} after the start, and returned. Two steps of a \
+                 clock in opposite directions would look the same",
+                duration_ns(queue.size_ns),
+                duration_ns((queue.to_ns - queue.from_ns) as f64),
+                duration_ns((queue.from_ns - start_ns(&clocks)) as f64)
+            ));
+        }
+        for pair in clocks.segments().windows(2) {
+            let at_ns = pair[1].from_ns;
+            let size_ns = pair[1].line.at(at_ns) - pair[0].line.at(at_ns);
+            let (direction, other) = match size_ns < 0.0 {
+                true => ("back", "shorter"),
+                false => ("ahead", "longer"),
+            };
+            notes.push(format!(
+                "step of {} {direction}, {} after the start. If it is a change of the path, all later delays are {other} by \
+                 this time",
+                duration_ns(size_ns.abs()),
+                duration_ns((at_ns - start_ns(&clocks)) as f64)
+            ));
+        }
+        if line_error_ns > 0.0 {
+            notes.push(format!(
+                "delays may be too long by up to {}: the fastest packets of some periods are above the line of the \
+                 clocks; intervals contain this error",
+                duration_ns(line_error_ns)
+            ));
+        }
+        let too_long_ns = read.stamp_error.too_long_ns + line_error_ns.ceil() as u64;
+        let stamp_error = StampError { too_long_ns, ..read.stamp_error };
+        let read = Reading { diagnosis, stamp_error, planned: true, ..read };
         Ok((read, TwoClocks { segments: segments(&clocks), notes }))
     }
 
@@ -242,7 +280,7 @@ impl MatchOptions {
                 &name,
                 tally,
                 cut_off,
-                pair.without_time(side),
+                (pair.without_time(side), pair.dropped(side)),
                 &recognition,
             ));
         }
@@ -257,6 +295,11 @@ fn point(event: &Event<()>) -> Option<(Point, Verdict)> {
     Some((Point { time_ns: arrival.time_ns, delay_ns }, *verdict))
 }
 
+/// The start of the first segment, in nanoseconds.
+fn start_ns(clocks: &Clocks) -> i64 {
+    clocks.segments().first().map_or(0, |segment| segment.from_ns)
+}
+
 /// The segments of the clocks between steps.
 fn segments(clocks: &Clocks) -> Counters {
     let mut table = Counters::new([
@@ -266,7 +309,7 @@ fn segments(clocks: &Clocks) -> Counters {
         ("maximum error", "ns"),
         ("delays", ""),
     ]);
-    let start_ns = clocks.segments().first().map_or(0, |segment| segment.from_ns);
+    let start_ns = start_ns(clocks);
     let seconds = |time_ns: i64| Cell::from(time_ns.saturating_sub(start_ns) as f64 / 1e9);
     for segment in clocks.segments() {
         table.row([

@@ -164,6 +164,22 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// The number of packets that the capture dropped, by the statistics at the end of a pcapng file.
+    pub fn dropped(&self) -> u64 {
+        match &self.format {
+            Format::Pcap(_) => 0,
+            Format::Ng(decoder) => decoder.dropped(),
+        }
+    }
+
+    /// The unit of time stamps in the file, in nanoseconds; the largest of all interfaces so far.
+    pub fn unit_ns(&self) -> u32 {
+        match &self.format {
+            Format::Pcap(decoder) => decoder.unit_ns(),
+            Format::Ng(decoder) => decoder.unit_ns(),
+        }
+    }
+
     /// The position in the uncompressed file, for progress reports.
     pub fn position(&self) -> u64 {
         self.buffer.position()

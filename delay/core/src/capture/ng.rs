@@ -10,7 +10,8 @@
 use std::io::Read;
 
 use super::blocks::{
-    BYTE_ORDER, ENHANCED_PACKET, INTERFACE, OBSOLETE_PACKET, SECTION, SIMPLE_PACKET, option,
+    BYTE_ORDER, ENHANCED_PACKET, INTERFACE, INTERFACE_STATISTICS, OBSOLETE_PACKET, SECTION,
+    SIMPLE_PACKET, option,
 };
 use super::buffer::Buffer;
 use super::error::{Damage, MAX_INTERFACES, MAX_NAME};
@@ -44,15 +45,36 @@ pub(super) struct Decoder {
     interfaces: Vec<Interface>,
     packets: u64,
     without_time: u64,
+    dropped: u64,
 }
 
 impl Decoder {
     pub(super) fn new() -> Self {
-        Decoder { big_endian: false, interfaces: Vec::new(), packets: 0, without_time: 0 }
+        Decoder {
+            big_endian: false,
+            interfaces: Vec::new(),
+            packets: 0,
+            without_time: 0,
+            dropped: 0,
+        }
     }
 
     pub(super) fn without_time(&self) -> u64 {
         self.without_time
+    }
+
+    /// Packets that the capture dropped, by the statistics in the file.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// The largest unit of time stamps of the interfaces, in nanoseconds.
+    pub(super) fn unit_ns(&self) -> u32 {
+        let unit_ns = |interface: &Interface| match interface.units {
+            Units::Nanoseconds(ns) => ns,
+            Units::PerSecond(_) => 1,
+        };
+        self.interfaces.iter().map(unit_ns).max().unwrap_or(1)
     }
 
     pub(super) fn interfaces(&self) -> u32 {
@@ -110,6 +132,10 @@ impl Decoder {
                 ENHANCED_PACKET => Some(self.packet(body).map_err(damaged)?),
                 OBSOLETE_PACKET | SIMPLE_PACKET => {
                     self.without_time += 1;
+                    None
+                }
+                INTERFACE_STATISTICS => {
+                    self.dropped = self.dropped.saturating_add(dropped(body, self.big_endian));
                     None
                 }
                 _ => None,
@@ -196,6 +222,19 @@ fn interface(body: &[u8], big_endian: bool) -> Option<Result<Interface, Damage>>
         }
     }
     Some(Ok(interface))
+}
+
+/// Decodes the numbers of packets that the interface and the operating system dropped.
+fn dropped(body: &[u8], big_endian: bool) -> u64 {
+    const FIXED: usize = 12;
+    let options = Options { octets: body.get(FIXED..).unwrap_or_default(), big_endian };
+    let drops = options.filter(|(code, _)| [option::ISB_IFDROP, option::ISB_OSDROP].contains(code));
+    drops.fold(0, |sum, (_, value)| {
+        let octets: [u8; 8] = value.try_into().unwrap_or_default();
+        let number =
+            if big_endian { u64::from_be_bytes(octets) } else { u64::from_le_bytes(octets) };
+        number.saturating_add(sum)
+    })
 }
 
 /// Decodes if_tsresol: a power of ten, or with the upper bit set of two.

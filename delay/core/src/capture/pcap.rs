@@ -66,6 +66,11 @@ impl Decoder {
         })
     }
 
+    /// The unit of time stamps, in nanoseconds.
+    pub(super) fn unit_ns(&self) -> u32 {
+        self.unit_ns
+    }
+
     #[inline]
     pub(super) fn next<R: Read>(
         &mut self,

@@ -14,6 +14,9 @@ const STEP_DEVIATIONS: f64 = 6.0;
 /// ... and this number of nanoseconds.
 const STEP_NS: f64 = 100.0;
 
+/// Shortest delays return to a level within this share of their rise.
+const RETURN: f64 = 0.1;
+
 /// Collects delays in order of time, in bounded memory.
 #[derive(Debug, Clone)]
 pub struct Envelope {
@@ -58,6 +61,18 @@ pub struct Segment {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Clocks {
     segments: Vec<Segment>,
+    queues: Vec<StandingQueue>,
+}
+
+/// A period in which all delays were longer, and after which they returned.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StandingQueue {
+    /// Its start, in nanoseconds.
+    pub from_ns: i64,
+    /// Its end, exclusive.
+    pub to_ns: i64,
+    /// The median of the additional delay of the fastest packets, in nanoseconds.
+    pub size_ns: f64,
 }
 
 impl Default for Envelope {
@@ -116,19 +131,28 @@ impl Envelope {
     }
 
     /// Returns the segments between steps. Delays around a step belong to none.
+    ///
+    /// Shortest delays that rise and return to the former line are those of a queue: a clock would have to be set
+    /// twice, by the same time in both directions.
     pub fn clocks(&self) -> Clocks {
-        self.clocks_with(|_, _| true)
+        self.clocks_of(|_, _| true, true)
     }
 
     /// As [`Self::clocks`], with only those steps that `proven` confirms from the delays of a period in
     /// nanoseconds: between the steps before and after.
     pub(super) fn clocks_with(&self, is_proven: impl Fn(i64, i64) -> bool) -> Clocks {
+        self.clocks_of(is_proven, false)
+    }
+
+    fn clocks_of(&self, is_proven: impl Fn(i64, i64) -> bool, with_queues: bool) -> Clocks {
         let filled: Vec<usize> = (0..self.bins.len()).filter(|&i| self.bins[i].count > 0).collect();
         let start = self.start_ns.unwrap_or(0);
         let tilt = Line { origin_ns: start, delay_ns: 0.0, skew: self.skew(&filled) };
         let edge: Vec<f64> =
             filled.iter().map(|&bin| self.bins[bin].hull.above(&tilt).unwrap_or(0.0)).collect();
-        let mut steps = steps(&edge);
+        let least = (STEP_DEVIATIONS * noise(&edge)).max(STEP_NS);
+        let mut steps = steps(&edge, least);
+        let queues = if with_queues { remove_queues(&edge, least, &mut steps) } else { Vec::new() };
         let time_of = |place: usize| match filled.get(place) {
             Some(&bin) => self.start_of(bin),
             None => self.start_of(self.bins.len()),
@@ -141,16 +165,22 @@ impl Envelope {
             steps.remove(unproven);
         }
 
+        let queues = queues.into_iter().map(|(from, to, size_ns)| StandingQueue {
+            from_ns: time_of(from),
+            to_ns: time_of(to),
+            size_ns,
+        });
+        let queues: Vec<StandingQueue> = queues.collect();
         let mut segments = Vec::new();
         let mut from = 0;
         for (i, step) in steps.iter().copied().chain([filled.len()]).enumerate() {
             // The step is in the bin in which it appears, or at the end of the previous one.
             let begin = if i == 0 { from } else { from + 1 };
             let end = if step == filled.len() { step } else { step - 1 };
-            segments.extend(self.segment(filled.get(begin..end).unwrap_or_default()));
+            segments.extend(self.segment(filled.get(begin..end).unwrap_or_default(), &queues));
             from = step;
         }
-        Clocks { segments }
+        Clocks { segments, queues }
     }
 
     /// The lower hull of the delays of a period.
@@ -181,7 +211,7 @@ impl Envelope {
         median(slopes.collect()).unwrap_or(0.0)
     }
 
-    fn segment(&self, bins: &[usize]) -> Option<Segment> {
+    fn segment(&self, bins: &[usize], queues: &[StandingQueue]) -> Option<Segment> {
         let mut whole = Bin::default();
         for &bin in bins {
             whole.merge(self.bins[bin].clone());
@@ -192,8 +222,13 @@ impl Envelope {
         let start = self.start_ns?;
         let mean = (i128::from(start) + whole.time_sum / i128::from(whole.count)) as i64;
         let line = whole.hull.line(mean)?;
+        let is_free = |bin: &&usize| {
+            let time_ns = self.start_of(**bin);
+            !queues.iter().any(|queue| (queue.from_ns..queue.to_ns).contains(&time_ns))
+        };
+        let bins_of_line = bins.iter().filter(is_free);
         let mut above: Vec<f64> =
-            bins.iter().filter_map(|&bin| self.bins[bin].hull.above(&line)).collect();
+            bins_of_line.filter_map(|&bin| self.bins[bin].hull.above(&line)).collect();
         above.sort_unstable_by(f64::total_cmp);
         let residual_ns = above.get(above.len() * 9 / 10).or(above.last()).copied()?;
         Some(Segment {
@@ -206,14 +241,36 @@ impl Envelope {
     }
 }
 
+fn level(edge: &[f64], from: usize, to: usize) -> f64 {
+    median(edge[from..to].to_vec()).unwrap_or(0.0)
+}
+
+/// Removes each pair of steps that raises the edge and returns it to its level; returns their places and sizes.
+fn remove_queues(edge: &[f64], least: f64, steps: &mut Vec<usize>) -> Vec<(usize, usize, f64)> {
+    let mut queues = Vec::new();
+    let mut place = 0;
+    while let [up, down] = *steps.get(place..place + 2).unwrap_or_default() {
+        let before = if place == 0 { 0 } else { steps[place - 1] };
+        let after = steps.get(place + 2).copied().unwrap_or(edge.len());
+        let [low, high, end] =
+            [(before, up), (up, down), (down, after)].map(|(from, to)| level(edge, from, to));
+        if high > low && (end - low).abs() < least.max(RETURN * (high - low)) {
+            steps.drain(place..place + 2);
+            queues.push((up, down, high - low));
+        } else {
+            place += 1;
+        }
+    }
+    queues
+}
+
 /// Finds shifts of the lower envelope that its noise cannot explain.
-fn steps(edge: &[f64]) -> Vec<usize> {
-    let least = (STEP_DEVIATIONS * noise(edge)).max(STEP_NS);
+fn steps(edge: &[f64], least: f64) -> Vec<usize> {
     let penalty = penalty(edge).max(least * least);
     let mut points = change_points(edge, penalty, SHORTEST);
     // Small shifts that the sum of squares accepts as changes are noise of another shape.
     loop {
-        let level = |from: usize, to: usize| median(edge[from..to].to_vec()).unwrap_or(0.0);
+        let level = |from: usize, to: usize| level(edge, from, to);
         let ends = |i: usize| {
             let before = if i == 0 { 0 } else { points[i - 1] };
             (before, points[i], points.get(i + 1).copied().unwrap_or(edge.len()))
@@ -233,6 +290,16 @@ impl Clocks {
     /// The segments, in order of time.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
+    }
+
+    /// Periods in which the fastest packets were slower, in order of time.
+    pub fn queues(&self) -> &[StandingQueue] {
+        &self.queues
+    }
+
+    /// The largest possible error of the lines, in nanoseconds: by it a delay may be measured too long.
+    pub fn error_ns(&self) -> f64 {
+        self.segments.iter().map(|segment| segment.residual_ns).fold(0.0, f64::max)
     }
 
     /// The segment that contains a time; `None` around a step.

@@ -17,14 +17,17 @@ mod directions;
 mod order;
 mod pairs;
 mod sample;
+mod stamps;
 
 pub use cause::{Cause, CauseEffect};
 pub use order::{ClockStep, OrderSummary, TimeOrder};
 pub use sample::Sample;
+pub use stamps::StampQuality;
 
 use crate::change::median;
 use crate::key::Recognition;
 use crate::pairing::{Plan, Side, Tally};
+use crate::stats::StampError;
 use crate::strays::StrayRun;
 use directions::Directions;
 use pairs::{CommonPackets, DISTINCTIVE, HopChange, shortest_cut};
@@ -41,6 +44,15 @@ pub struct SideEvidence<'a> {
     pub sample: &'a Sample,
     /// The order of its packets' time stamps.
     pub order: OrderSummary,
+    /// The unit of time stamps in the capture's file, in nanoseconds.
+    pub unit_ns: u32,
+}
+
+impl SideEvidence<'_> {
+    /// The resolution of time stamps, in nanoseconds: the unit of the file, or that of the clock if it is coarser.
+    pub fn resolution_ns(&self) -> u64 {
+        self.sample.quality().resolution_ns().max(self.unit_ns.into())
+    }
 }
 
 /// The evidence of a capture that holds both sides.
@@ -150,6 +162,16 @@ impl Evidence<'_> {
             }
         }
         found
+    }
+
+    /// The error of each delay due to resolution and batches of both captures' time stamps.
+    pub fn stamp_error(&self) -> StampError {
+        let resolutions = [&self.arrivals, &self.departures].map(SideEvidence::resolution_ns);
+        let [arrivals, departures] =
+            [&self.arrivals, &self.departures].map(|side| side.sample.quality().late_ns());
+        let StampError { too_long_ns, too_short_ns } =
+            StampError::of_resolutions(resolutions[0], resolutions[1]);
+        StampError { too_long_ns: too_long_ns + departures, too_short_ns: too_short_ns + arrivals }
     }
 
     fn sides(&self) -> [(Side, &SideEvidence<'_>); 2] {
@@ -343,7 +365,8 @@ impl Evidence<'_> {
         if self.capture.is_some() {
             return false;
         }
-        let [first_ns, second_ns] = self.sides().map(|(_, side)| side.sample.resolution_ns());
+        let [first_ns, second_ns] =
+            self.sides().map(|(_, side)| side.sample.quality().least_resolution_ns());
         let coarser_ns = first_ns.max(second_ns);
         let of = common.packets.len();
         let is_equal =

@@ -1,5 +1,6 @@
 //! The sample of packets of one side of a hop for a diagnosis: a bounded number, whatever the size of the capture.
 
+use super::stamps::StampQuality;
 use crate::capture::{LinkType, Packet};
 
 /// Packets kept from the start of a capture, and again from the start of the other one.
@@ -9,8 +10,6 @@ const ROOM_AFTER_STEP: usize = 1024;
 const STEPS: usize = 16;
 /// Number of packets of one time stamp that no running clock produces.
 const CONSTANT: u64 = 16;
-/// The time stamp resolution of `tcpdump` without further options, in nanoseconds.
-const MICROSECOND_NS: i64 = 1000;
 /// Octets kept of a packet.
 const PREFIX: usize = 192;
 
@@ -57,6 +56,7 @@ pub struct Sample {
     other_start_ns: Option<i64>,
     count: u64,
     times_ns: Option<(i64, i64)>,
+    quality: StampQuality,
 }
 
 impl Default for Sample {
@@ -69,6 +69,7 @@ impl Default for Sample {
             other_start_ns: None,
             count: 0,
             times_ns: None,
+            quality: StampQuality::default(),
         }
     }
 }
@@ -81,6 +82,7 @@ impl Sample {
         let time_ns = packet.time_ns;
         let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
         self.times_ns = Some((first.min(time_ns), last.max(time_ns)));
+        self.quality.observe(packet);
         if backward {
             self.backward += 1;
             if self.steps_left > 0 {
@@ -124,13 +126,9 @@ impl Sample {
         self.times_ns
     }
 
-    /// The resolution of the time stamps, in nanoseconds: a microsecond or a nanosecond.
-    pub(crate) fn resolution_ns(&self) -> i64 {
-        let is_coarse = |packet: &SampledPacket| packet.time_ns % MICROSECOND_NS == 0;
-        match self.count >= CONSTANT && self.packets.iter().all(is_coarse) {
-            true => MICROSECOND_NS,
-            false => 1,
-        }
+    /// The quality of the time stamps.
+    pub fn quality(&self) -> &StampQuality {
+        &self.quality
     }
 
     /// Returns true if all time stamps are the same.

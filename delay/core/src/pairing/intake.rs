@@ -114,9 +114,9 @@ impl Intake {
         Ok(key)
     }
 
-    pub(super) fn evidence(&self) -> SideEvidence<'_> {
+    pub(super) fn evidence(&self, unit_ns: u32) -> SideEvidence<'_> {
         let order = self.order.summary();
-        SideEvidence { tally: self.tally, sample: &self.sample, order }
+        SideEvidence { tally: self.tally, sample: &self.sample, order, unit_ns }
     }
 
     /// The number of clock steps before this packet.

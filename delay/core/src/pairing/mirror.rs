@@ -157,11 +157,11 @@ impl Sorter {
         self
     }
 
-    /// The evidence for a [diagnosis](crate::diagnosis).
-    pub fn evidence(&self) -> Evidence<'_> {
+    /// The evidence for a [diagnosis](crate::diagnosis), with the unit of time stamps in nanoseconds.
+    pub fn evidence(&self, unit_ns: u32) -> Evidence<'_> {
         Evidence {
-            arrivals: self.arrivals.evidence(),
-            departures: self.departures.evidence(),
+            arrivals: self.arrivals.evidence(unit_ns),
+            departures: self.departures.evidence(unit_ns),
             recognition: self.recognition,
             capture: Some(CaptureEvidence { order: self.order.summary(), other: self.other }),
         }
@@ -235,7 +235,7 @@ impl<R: Read, F> MirroredCapture<R, F> {
 
     /// The evidence for a [diagnosis](crate::diagnosis).
     pub fn evidence(&self) -> Evidence<'_> {
-        self.sorter.evidence()
+        self.sorter.evidence(self.reader.unit_ns())
     }
 
     /// Feeds at most `packets` packets; returns `false` when the capture has ended.

@@ -1,4 +1,4 @@
-//! Distribution functions of the normal and the binomial distribution.
+//! Distribution functions of the normal, beta and Student's distribution.
 
 /// The quantile function of the standard normal distribution, `0 < p < 1`.
 pub(crate) fn normal_quantile(p: f64) -> f64 {
@@ -18,28 +18,6 @@ pub(crate) fn normal_quantile(p: f64) -> f64 {
         }
     }
     x
-}
-
-/// The probability of `k` successes or fewer in `n` trials with probability `p`, `0 < p < 1`.
-pub(crate) fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
-    if k >= n {
-        return 1.0;
-    }
-    incomplete_beta((n - k) as f64, (k + 1) as f64, 1.0 - p)
-}
-
-/// The smallest number of successes `k` for which the probability of `k` or fewer is at least `level`.
-pub(crate) fn binomial_quantile(level: f64, n: u64, p: f64) -> u64 {
-    let (mut low, mut high) = (0, n);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if binomial_cdf(middle, n, p) >= level {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    low
 }
 
 /// The regularized incomplete beta function I_x(a, b).
@@ -85,17 +63,40 @@ fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     fraction
 }
 
-/// The probability `p` at which `k` successes or fewer in `n` trials have probability `level`: a limit of Clopper
-/// and Pearson's interval. `k < n`.
-pub(crate) fn binomial_probability(k: u64, n: u64, level: f64) -> f64 {
+/// The quantile function of the beta distribution, `0 < p < 1`.
+pub(crate) fn beta_quantile(p: f64, a: f64, b: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..200 {
+    for _ in 0..100 {
         let middle = 0.5 * (low + high);
-        if binomial_cdf(k, n, middle) > level {
+        if incomplete_beta(a, b, middle) < p {
             low = middle;
         } else {
             high = middle;
         }
+        if high - low <= 1e-12 * low {
+            break;
+        }
     }
     0.5 * (low + high)
+}
+
+/// The quantile function of Student's distribution above its median, `0.5 < p < 1`.
+pub(crate) fn student_quantile(p: f64, freedom: usize) -> f64 {
+    let freedom = freedom as f64;
+    let x = beta_quantile(2.0 * (1.0 - p), 0.5 * freedom, 0.5);
+    (freedom * (1.0 - x) / x).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_student() {
+        // Tables of the t distribution.
+        for (p, freedom, t) in [(0.975, 1, 12.7062), (0.975, 8, 2.306004), (0.995, 2, 9.924843)] {
+            let found = student_quantile(p, freedom);
+            assert!((found - t).abs() < 1e-4, "{found} {t}");
+        }
+    }
 }

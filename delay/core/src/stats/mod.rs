@@ -1,10 +1,14 @@
-//! Statistics of delays: mergeable distributions, percentiles with confidence intervals, variation from packet to
+//! Statistics of delays: distributions, percentiles and means with confidence intervals, variation from packet to
 //! packet.
 
+mod batches;
+mod buckets;
 mod distribution;
 pub(crate) mod distributions;
 pub mod interval;
 mod variation;
 
-pub use distribution::{Distribution, MAX_DELAY_NS, Percentile, RELATIVE_ERROR};
+pub use distribution::{
+    Distribution, MAX_DELAY_NS, Mean, Percentile, Percentiles, RELATIVE_ERROR, StampError,
+};
 pub use variation::Variation;

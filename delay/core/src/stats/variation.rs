@@ -36,13 +36,6 @@ impl Variation {
         self.last = None;
     }
 
-    /// Adds the differences of another variation, of other packets.
-    pub fn merge(&mut self, other: &Self) {
-        self.longer.merge(&other.longer);
-        self.shorter.merge(&other.shorter);
-        self.last = None;
-    }
-
     /// Differences of packets with the same delay as the previous one, or a longer one.
     pub fn longer(&self) -> &Distribution {
         &self.longer

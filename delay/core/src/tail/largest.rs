@@ -40,18 +40,6 @@ impl LargestDelays {
         }
     }
 
-    /// Adds another recording, of later delays.
-    pub fn merge(&mut self, later: &Self) {
-        let before = self.count;
-        for Reverse(sample) in &later.kept {
-            self.kept.push(Reverse(Sample { place: before + sample.place, ..*sample }));
-            if self.kept.len() > self.room {
-                self.kept.pop();
-            }
-        }
-        self.count += later.count;
-    }
-
     /// The number of delays, kept or not.
     pub fn count(&self) -> u64 {
         self.count

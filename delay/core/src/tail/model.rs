@@ -3,26 +3,33 @@
 use super::goodness::{anderson_darling, p_value};
 use super::largest::{LargestDelays, Sample};
 use super::pareto::{Pareto, golden_maximum};
+use crate::change::median;
 use crate::stats::distributions::normal_quantile;
 use crate::stats::interval::share;
 
-/// Minimum number of exceedances of a fit.
-const FEWEST: usize = 50;
-/// Number of delays that leave this many at the highest of the thresholds that must fit.
+/// Number of independent exceedances of a fit: few, so that the threshold is high and the limit distribution holds.
+const INDEPENDENT: f64 = 100.0;
+/// Factor of the difference of log-likelihoods that an interval permits, because the number of independent
+/// exceedances is an estimate. Selected by simulation (`make soak SOAK=delay`).
+const CAUTION: f64 = 2.0;
+/// Number of delays that leave this many in a tenth of them.
 const NEEDED: u64 = 1_050;
 /// Maximum share of exceedances: the tail is at most a tenth of the delays.
 const MOST_SHARE: u64 = 10;
 /// The factor of the number of exceedances from threshold to threshold.
-const NEXT: f64 = 0.7;
-/// A fit is good if values of such a distribution would fit worse in this share of cases...
-const GOOD: f64 = 0.1;
-/// ... at this number of consecutive thresholds, the lowest of which is selected.
-const GOOD_IN_A_ROW: usize = 3;
+const NEXT: f64 = 1.4;
+/// A fit is refused if values of such a distribution would fit worse in a smaller share of cases.
+const GOOD: f64 = 0.02;
+/// A gap between the longest delays separates two causes if a single one would leave one as large with this
+/// probability.
+const GAP: f64 = 1e-3;
 /// The fit and its test assume continuous delays: valid up to this product of the number of exceedances and the
 /// square of the clock's resolution, in units of the mean exceedance.
 const COARSE: f64 = 1.0;
-/// Range of shapes in which maximum likelihood is regular, and the distribution of the test statistic is known.
-const SHAPES: std::ops::Range<f64> = -0.5..0.75;
+/// The heaviest tail of one cause in the search for gaps.
+const HEAVIEST: f64 = 0.3;
+/// Range of shapes in which there is a fit.
+const SHAPES: std::ops::Range<f64> = -0.95..0.75;
 
 /// The reason why there is no extrapolation.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
@@ -49,18 +56,33 @@ pub enum Refusal {
         /// The longest tenth of the delays, as far as they were kept.
         count: usize,
     },
-    /// The distribution fits the tail at too few consecutive thresholds.
+    /// The longest delays belong to few overloads.
     #[error(
-        "a generalized Pareto tail fits at {in_a_row} thresholds in a row of {thresholds} (p >= {GOOD}; \
-         the best has {best_p:.3}), and {GOOD_IN_A_ROW} are required; check for delays of more than one cause"
+        "the longest delays belong to {independent} independent overloads, and at least {INDEPENDENT} are required; \
+         measure for longer"
+    )]
+    Dependent {
+        /// The number of independent ones.
+        independent: u64,
+    },
+    /// The distribution does not fit the tail.
+    #[error(
+        "a generalized Pareto tail does not fit (p = {p:.3}, {GOOD} required); check for delays of more than one cause"
     )]
     NoFit {
-        /// Thresholds tried.
-        thresholds: usize,
-        /// Maximum number of consecutive thresholds with a good fit.
-        in_a_row: usize,
-        /// The best p-value found.
-        best_p: f64,
+        /// The probability of a worse fit if the distribution is right.
+        p: f64,
+    },
+    /// The longest delays have two causes.
+    #[error(
+        "the longest {longest} delays are at least {gap_ns} ns above all others: they have another cause, and are \
+         too few for a tail of their own"
+    )]
+    Gap {
+        /// The number of delays above the gap.
+        longest: u64,
+        /// Its size, in nanoseconds.
+        gap_ns: i64,
     },
 }
 
@@ -93,8 +115,8 @@ pub struct Tail {
     pub extremal_index: f64,
 }
 
-/// Fits the tail. The threshold is the lowest that at most a tenth of the delays exceed, and at which and at the
-/// next higher ones the fit is good.
+/// Fits the tail. The threshold is the highest that leaves enough independent exceedances, of at most a tenth of the
+/// delays.
 pub fn fit(largest: &LargestDelays) -> Result<Tail, Refusal> {
     let samples = largest.descending();
     let count = largest.count();
@@ -107,53 +129,72 @@ pub fn fit(largest: &LargestDelays) -> Result<Tail, Refusal> {
     let Some(resolution_ns) = steps.filter(|step| *step > 0).min() else {
         return Err(Refusal::Equal { count: most });
     };
-    let sizes = std::iter::successors(Some(most), |size| Some((*size as f64 * NEXT) as usize))
-        .take_while(|size| *size >= FEWEST);
-    let fits: Vec<Result<Tail, FitFailure>> =
-        sizes.map(|size| at(&samples, size, count, resolution_ns)).collect();
-    let p_of = |fit: &Result<Tail, FitFailure>| fit.as_ref().map_or(0.0, |tail| tail.p_value);
-    let is_good = |fits: &[Result<Tail, FitFailure>]| fits.iter().all(|fit| p_of(fit) >= GOOD);
-    let lowest = fits.windows(GOOD_IN_A_ROW).position(is_good);
-    let refusal = if fits.iter().any(|fit| matches!(fit, Err(FitFailure::Coarse))) {
-        Refusal::Coarse { resolution_ns }
-    } else {
-        let best_p = fits.iter().map(p_of).fold(0.0, f64::max);
-        let rows = fits.split(|fit| p_of(fit) < GOOD);
-        let in_a_row = rows.map(<[_]>::len).max().unwrap_or(0);
-        Refusal::NoFit { thresholds: fits.len(), in_a_row, best_p }
+    let independent = |size: usize| {
+        let places = samples[..size].iter().map(|sample| sample.place).collect();
+        size as f64 * extremal_index(places)
     };
-    lowest.and_then(|lowest| fits.into_iter().nth(lowest)).and_then(Result::ok).ok_or(refusal)
-}
-
-/// The reason why a threshold has no tail.
-enum FitFailure {
-    /// The clock is too coarse.
-    Coarse,
-    /// No distribution fits, or one of a shape without valid estimates.
-    Shape,
+    let next = |size: &usize| (*size < most).then(|| most.min((*size as f64 * NEXT) as usize));
+    let mut sizes = std::iter::successors(Some(INDEPENDENT as usize), next);
+    let size = sizes.find(|size| independent(*size) >= INDEPENDENT).unwrap_or(most);
+    if independent(size) < INDEPENDENT {
+        return Err(Refusal::Dependent { independent: independent(size) as u64 });
+    }
+    at(&samples, size, count, resolution_ns)
 }
 
 /// Fits the `size` largest delays.
-fn at(samples: &[Sample], size: usize, count: u64, resolution_ns: i64) -> Result<Tail, FitFailure> {
+fn at(samples: &[Sample], size: usize, count: u64, resolution_ns: i64) -> Result<Tail, Refusal> {
     let threshold = samples[size].delay_ns;
-    let above: Vec<Sample> =
+    let mut above: Vec<Sample> =
         samples[..size].iter().copied().filter(|sample| sample.delay_ns > threshold).collect();
     // A delay represents those within half a step of the clock around it.
     let resolution = resolution_ns as f64;
     let threshold_ns = threshold as f64 + 0.5 * resolution;
-    let exceedances: Vec<f64> =
-        above.iter().rev().map(|sample| sample.delay_ns as f64 - threshold_ns).collect();
+    let exceedance = |sample: &Sample| sample.delay_ns as f64 - threshold_ns;
+    let exceedances: Vec<f64> = above.iter().rev().map(exceedance).collect();
     let number = exceedances.len() as f64;
     let mean = exceedances.iter().sum::<f64>() / number;
-    if above.len() < FEWEST / 2 || number * (resolution / mean).powi(2) > COARSE {
-        return Err(FitFailure::Coarse);
+    if number < INDEPENDENT / 2.0 || number * (resolution / mean).powi(2) > COARSE {
+        return Err(Refusal::Coarse { resolution_ns });
+    }
+    if let Some((longest, gap_ns)) = gap(&exceedances) {
+        return Err(Refusal::Gap { longest, gap_ns });
     }
     let pareto = Pareto::fit(&exceedances)
         .filter(|found| SHAPES.contains(&found.shape))
-        .ok_or(FitFailure::Shape)?;
-    let p_value = p_value(anderson_darling(&exceedances, &pareto), pareto.shape);
+        .ok_or(Refusal::NoFit { p: 0.0 })?;
     let extremal_index = extremal_index(above.iter().map(|sample| sample.place).collect());
-    Ok(Tail { threshold_ns, count, exceedances, pareto, p_value, extremal_index })
+    // The test assumes independent values: one of each overload.
+    above.sort_unstable_by_key(|sample| sample.place);
+    let every = (1.0 / extremal_index).round() as usize;
+    let mut tested: Vec<f64> = above.iter().step_by(every).map(exceedance).collect();
+    tested.sort_unstable_by(f64::total_cmp);
+    let p_value = p_value(anderson_darling(&tested, &pareto), pareto.shape);
+    let tail = Tail { threshold_ns, count, exceedances, pareto, p_value, extremal_index };
+    match p_value >= GOOD {
+        true => Ok(tail),
+        false => Err(Refusal::NoFit { p: p_value }),
+    }
+}
+
+/// The largest gap between neighbors among exceedances in ascending order, and the number of delays above it, if one
+/// cause does not explain it.
+///
+/// The gap below the i-th longest of an exponential tail is exponential with the i-th part of its mean; that of a
+/// heavy tail grows toward the longest.
+fn gap(ascending: &[f64]) -> Option<(u64, i64)> {
+    let number = ascending.len();
+    let above = |place: usize| (number - 1 - place) as f64;
+    let scaled = |(place, pair): (usize, &[f64])| {
+        (pair[1] - pair[0]) * above(place) * (above(place) / number as f64).powf(HEAVIEST)
+    };
+    let gaps: Vec<f64> = ascending.windows(2).enumerate().map(scaled).collect();
+    // The median of an exponential distribution is ln 2 of its mean; equal delays have no gap.
+    let mean = median(gaps.iter().copied().filter(|gap| *gap > 0.0).collect())? / 2_f64.ln();
+    let largest = (0..gaps.len()).max_by(|a, b| gaps[*a].total_cmp(&gaps[*b]))?;
+    let allowed = mean * (number as f64 / GAP).ln();
+    let gap_ns = (ascending[largest + 1] - ascending[largest]) as i64;
+    (gaps[largest] > allowed).then_some((above(largest) as u64, gap_ns))
 }
 
 /// Estimates the extremal index from the times between exceedances (Ferro, Segers 2003).
@@ -215,10 +256,10 @@ impl Tail {
     }
 
     /// The delay in nanoseconds that a share `p` of packets exceeds, with an interval as that of
-    /// [`exceeding`](Self::exceeding); `None` if that is below the threshold. The upper end is infinite if no delay
-    /// can be excluded.
+    /// [`exceeding`](Self::exceeding); `None` if that is below the threshold, or for a share of less than one of the
+    /// recorded delays, about which they contain nothing. The upper end is infinite if no delay can be excluded.
     pub fn delay_exceeded_with(&self, p: f64, confidence: f64) -> Option<Estimate> {
-        if p <= 0.0 || p > self.rate() {
+        if p * (self.count as f64) < 1.0 - 1e-9 || p > self.rate() {
             return None;
         }
         let each = (1.0 + confidence) / 2.0;
@@ -274,7 +315,7 @@ impl Tail {
             return false;
         }
         let best = self.pareto.log_likelihood(&self.exceedances);
-        let allowed = normal_quantile((1.0 + confidence) / 2.0).powi(2) / 2.0;
+        let allowed = CAUTION * normal_quantile((1.0 + confidence) / 2.0).powi(2) / 2.0;
         (best - self.profile(above, reach)) * self.extremal_index <= allowed
     }
 
@@ -334,7 +375,8 @@ mod tests {
                 pareto: Pareto::fit(&case.values).unwrap(),
                 exceedances: case.values,
                 p_value: 1.0,
-                extremal_index: 1.0,
+                // Intervals without their caution.
+                extremal_index: CAUTION,
             };
             let found = tail.survival(case.above, 0.95);
             let close = |a: f64, b: f64| (a - b).abs() <= 2e-3 * b.abs() + 1e-12;

@@ -8,19 +8,9 @@ import sys
 
 import numpy as np
 import ruptures
-from scipy import optimize, spatial, special, stats
+from scipy import fft, optimize, signal, spatial, special, stats
 
 random = np.random.default_rng(2016)
-
-
-def ranks():
-    for n in [1, 10, 59, 100, 999, 12_345, 1_000_000, 1_000_000_000]:
-        for q in [0.5, 0.9, 0.99, 0.999, 0.99999]:
-            for confidence in [0.9, 0.95, 0.99]:
-                miss = (1 - confidence) / 2
-                lower = int(stats.binom.ppf(miss, n, q))
-                upper = int(stats.binom.ppf(1 - miss, n, q)) + 1
-                yield [n, q, confidence, lower if lower >= 1 else None, upper if upper <= n else None]
 
 
 def shares():
@@ -40,6 +30,18 @@ def distribution():
         "percentiles": [
             [q, int(np.quantile(values, q, method="inverted_cdf"))] for q in quantiles
         ],
+    }
+
+
+def dependent():
+    """An autoregressive sequence, and the number of independent values of its mean by cosine coefficients."""
+    own = np.random.default_rng(25)
+    noise = own.normal(0, 1000, 250)
+    values = np.round(50_000 + signal.lfilter([1], [1, -0.7], noise)).astype(int)
+    coefficients = fft.dct(values - values.mean(), norm="ortho")[1:9]
+    return {
+        "values": values.tolist(),
+        "effective": len(values) * values.var(ddof=1) / np.mean(coefficients**2),
     }
 
 
@@ -126,9 +128,9 @@ def hulls():
 
 json.dump(
     {
-        "ranks": list(ranks()),
         "shares": list(shares()),
         "distribution": distribution(),
+        "dependent": dependent(),
         "pareto": list(pareto()),
         "changes": list(changes()),
         "hulls": list(hulls()),

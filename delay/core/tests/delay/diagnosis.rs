@@ -118,7 +118,7 @@ proptest! {
         matcher.finish(&mut |_| {});
         for two_clocks in [false, true] {
             let matching = MatchingOptions { two_clocks, ..MATCHING };
-            let evidence = sorter.evidence();
+            let evidence = sorter.evidence(1);
             for capture in [None, evidence.capture.clone()] {
                 let found = Evidence { capture, ..evidence.clone() }.diagnose(&matching);
                 let matched = MatchSummary::default();
@@ -290,7 +290,7 @@ fn interfaces_written_block_by_block_are_no_clock_set_back() {
         matcher.finish(&mut |_| {});
         let matched = matcher.counts().matched();
         assert_eq!(matched == left, is_planned, "{matched} of {left}");
-        let found = sorter.evidence().diagnose(&MATCHING);
+        let found = sorter.evidence(1).diagnose(&MATCHING);
         let matched = MatchSummary { matched, smaller: left, ..MatchSummary::default() };
         let causes = found.conclude(&matched, &MATCHING, is_planned).causes;
         assert!(matches!(causes[..], [Cause::Disorder { side: None, .. }]), "{causes:?}");

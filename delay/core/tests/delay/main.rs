@@ -4,6 +4,7 @@ mod authenticated;
 mod bombs;
 mod captures;
 mod clocks;
+mod coverage;
 mod damaged;
 mod diagnosis;
 mod key;

@@ -2,23 +2,20 @@
 
 use onbeat_delay::change::change_points;
 use onbeat_delay::clocks::{Hull, Point};
-use onbeat_delay::stats::interval::{RankInterval, quantile_ranks, share};
+use onbeat_delay::stats::interval::share;
 use onbeat_delay::stats::{Distribution, RELATIVE_ERROR};
 use onbeat_delay::tail::{Pareto, anderson_darling};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct Reference {
-    ranks: Vec<RanksCase>,
     shares: Vec<(u64, u64, f64, f64, f64)>,
     distribution: DistributionCase,
+    dependent: DependentCase,
     pareto: Vec<ParetoCase>,
     changes: Vec<ChangeCase>,
     hulls: Vec<HullCase>,
 }
-
-/// Number of delays, quantile, confidence, and the ranks.
-type RanksCase = (u64, f64, f64, Option<u64>, Option<u64>);
 
 #[derive(Deserialize)]
 struct DistributionCase {
@@ -26,6 +23,12 @@ struct DistributionCase {
     mean: f64,
     standard_deviation: f64,
     percentiles: Vec<(f64, u64)>,
+}
+
+#[derive(Deserialize)]
+struct DependentCase {
+    values: Vec<i64>,
+    effective: f64,
 }
 
 #[derive(Deserialize)]
@@ -65,17 +68,6 @@ fn close(found: f64, expected: f64, relative: f64) {
 }
 
 #[test]
-fn ranks_of_percentiles() {
-    for (n, q, confidence, lower, upper) in reference().ranks {
-        assert_eq!(
-            quantile_ranks(n, q, confidence),
-            RankInterval { lower, upper },
-            "{n} {q} {confidence}"
-        );
-    }
-}
-
-#[test]
 fn intervals_of_shares() {
     for (k, n, confidence, lower, upper) in reference().shares {
         let found = share(k, n, confidence);
@@ -89,24 +81,24 @@ fn intervals_of_shares() {
 fn moments_and_percentiles() {
     let case = reference().distribution;
     let mut whole = Distribution::new();
-    let mut parts = [Distribution::new(), Distribution::new()];
-    for (i, value) in case.values.iter().enumerate() {
-        whole.record(*value);
-        parts[i % 2].record(*value);
+    case.values.iter().for_each(|value| whole.record(*value));
+    close(whole.mean_ns().unwrap(), case.mean, 1e-12);
+    close(whole.standard_deviation_ns().unwrap(), case.standard_deviation, 1e-12);
+    for (quantile, value) in &case.percentiles {
+        let percentile = whole.percentile(*quantile, 0.95).unwrap();
+        close(percentile.value_ns as f64, *value as f64, RELATIVE_ERROR);
+        let bounds = (percentile.lower_ns, percentile.upper_ns);
+        assert!(bounds.0.is_none_or(|lower| lower <= *value), "{percentile:?}");
+        assert!(bounds.1.is_none_or(|upper| upper >= *value), "{percentile:?}");
     }
-    let [mut merged, part] = parts;
-    merged.merge(&part);
-    for distribution in [whole, merged] {
-        close(distribution.mean_ns().unwrap(), case.mean, 1e-12);
-        close(distribution.standard_deviation_ns().unwrap(), case.standard_deviation, 1e-12);
-        for (quantile, value) in &case.percentiles {
-            let percentile = distribution.percentile(*quantile, 0.95).unwrap();
-            close(percentile.value_ns as f64, *value as f64, RELATIVE_ERROR);
-            let bounds = (percentile.lower_ns, percentile.upper_ns);
-            assert!(bounds.0.is_none_or(|lower| lower <= *value), "{percentile:?}");
-            assert!(bounds.1.is_none_or(|upper| upper >= *value), "{percentile:?}");
-        }
-    }
+}
+
+#[test]
+fn independent_delays_in_a_sequence() {
+    let case = reference().dependent;
+    let mut delays = Distribution::new();
+    case.values.iter().for_each(|value| delays.record(*value));
+    close(delays.mean(0.95).unwrap().effective, case.effective, 1e-3);
 }
 
 #[test]

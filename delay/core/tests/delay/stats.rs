@@ -1,7 +1,6 @@
 //! Distributions at their edges, intervals that hold, and delay variation.
 
-use onbeat_delay::stats::interval::{needed, quantile_ranks};
-use onbeat_delay::stats::{Distribution, MAX_DELAY_NS, Variation};
+use onbeat_delay::stats::{Distribution, MAX_DELAY_NS, StampError, Variation};
 use proptest::prelude::*;
 
 #[test]
@@ -9,8 +8,7 @@ fn nothing_has_no_figures() {
     let nothing = Distribution::new();
     assert_eq!((nothing.count(), nothing.min_ns(), nothing.max_ns()), (0, None, None));
     assert_eq!((nothing.mean_ns(), nothing.standard_deviation_ns()), (None, None));
-    assert_eq!((nothing.percentile(0.5, 0.95), nothing.pdv_ns(0.5)), (None, None));
-    assert_eq!(nothing.exceeding(1, 0.95), (0.0, (0.0, 1.0)));
+    assert_eq!((nothing.percentile(0.5, 0.95), nothing.mean(0.95)), (None, None));
 }
 
 #[test]
@@ -32,18 +30,48 @@ fn delays_beyond_the_range_are_counted() {
 }
 
 #[test]
-fn a_tail_needs_enough_delays() {
-    // ln(0.025)/ln(q): the largest of fewer is below the quantile too often.
-    for (q, least) in [(0.5, 6), (0.99, 368), (0.999, 3_688), (0.99999, 368_887)] {
-        assert_eq!(needed(q, 0.95), least);
-        assert_eq!(quantile_ranks(least - 1, q, 0.95).upper, None);
-        assert_eq!(quantile_ranks(least, q, 0.95).upper, Some(least));
-    }
+fn intervals_require_independent_delays() {
     let mut few = Distribution::new();
-    (0..100).for_each(|delay| few.record(delay));
+    (0..400).for_each(|number| few.record(number * 149 % 400));
     let percentile = few.percentile(0.999, 0.95).unwrap();
-    assert_eq!((percentile.value_ns, percentile.upper_ns), (99, None));
-    assert!(percentile.lower_ns.is_some());
+    assert_eq!((percentile.value_ns, percentile.lower_ns, percentile.upper_ns), (399, None, None));
+    let median = few.percentile(0.5, 0.95).unwrap();
+    assert!(median.lower_ns < Some(199) && median.upper_ns > Some(199), "{median:?}");
+    // Each delay 100 times: the information is that of 4 delays.
+    let mut repeated = Distribution::new();
+    (0..400).for_each(|number| repeated.record(number / 100));
+    assert_eq!(repeated.percentile(0.5, 0.95).unwrap().upper_ns, None);
+}
+
+#[test]
+fn lost_packets_are_later_than_all_others() {
+    let mut delays = Distribution::new();
+    for number in 0..100_000 {
+        match number % 50 {
+            7 => delays.record_lost(),
+            _ => delays.record(number * 7919 % 100_003),
+        }
+    }
+    assert_eq!((delays.count(), delays.lost()), (98_000, 2_000));
+    let median = delays.percentile(0.5, 0.95).unwrap();
+    // 50 % of all packets are 51 % of those that arrived.
+    assert!(median.lower_ns < Some(50_000) && median.upper_ns > Some(51_000), "{median:?}");
+    let p99 = delays.percentile(0.99, 0.95).unwrap();
+    assert!(p99.lower_ns.is_some() && p99.upper_ns.is_none(), "{p99:?}");
+}
+
+#[test]
+fn resolution_widens_intervals() {
+    let error = StampError::of_resolutions(1_000, 1);
+    assert_eq!((error.too_long_ns, error.too_short_ns), (999, 500));
+    assert_eq!(StampError::of_resolutions(1, 1), StampError::default());
+    let mut delays = Distribution::new();
+    (0..1_000).for_each(|number| delays.record(if number * 7 % 10 < 7 { 1_000 } else { 0 }));
+    let error = StampError::of_resolutions(1_000, 1_000);
+    let median = error.widen(delays.percentile(0.5, 0.95).unwrap());
+    assert_eq!((median.lower_ns, median.upper_ns), (Some(0), Some(2_499)));
+    let mean = error.widen_mean(delays.mean(0.95).unwrap());
+    assert!(mean.lower_ns < 700.0 && mean.upper_ns > 1_700.0, "{mean:?}");
 }
 
 #[test]
@@ -59,20 +87,6 @@ fn variation_by_hand() {
     assert_eq!((variation.longer().count(), variation.shorter().count()), (3, 1));
     assert_eq!((variation.longer().max_ns(), variation.shorter().max_ns()), (Some(30), Some(40)));
     assert_eq!(variation.mean_absolute_ns(), Some(80.0 / 4.0));
-    let mut other = Variation::new();
-    [1, 3].into_iter().for_each(|delay| other.record(delay));
-    variation.merge(&other);
-    assert_eq!(variation.count(), 5);
-}
-
-#[test]
-fn pdv_counts_from_the_smallest() {
-    let mut distribution = Distribution::new();
-    (1000..2000).for_each(|delay| distribution.record(delay));
-    let pdv = distribution.pdv_ns(0.99).unwrap();
-    assert!(pdv.abs_diff(989) <= 2, "{pdv}");
-    let (share, (lower, upper)) = distribution.exceeding(1899, 0.95);
-    assert!((share - 0.1).abs() < 2e-3 && lower < 0.1 && upper > 0.1, "{share} {lower} {upper}");
 }
 
 proptest! {
@@ -102,16 +116,13 @@ proptest! {
 fn percentiles_are_multiples_of_the_resolution() {
     for step in [1, 7, 100, 1_000, 1_000_000] {
         let mut delays = Distribution::new();
-        let mut later = Distribution::new();
-        for number in 1..2000 {
-            let part = if number % 2 == 0 { &mut delays } else { &mut later };
-            part.record((number % 500 + 9) * step);
-        }
-        delays.merge(&later);
+        (1..2000).for_each(|number| delays.record((number * 149 % 500 + 9) * step));
         for quantile in [0.1, 0.5, 0.9, 0.99] {
             let found = delays.percentile(quantile, 0.95).unwrap();
-            for value in [Some(found.value_ns), found.lower_ns, found.upper_ns] {
-                assert_eq!(value.unwrap() % step as u64, 0, "{step}: {found:?}");
+            for value in
+                [Some(found.value_ns), found.lower_ns, found.upper_ns].into_iter().flatten()
+            {
+                assert_eq!(value % step as u64, 0, "{step}: {found:?}");
             }
             assert!(found.lower_ns <= Some(found.value_ns), "{step}: {found:?}");
         }

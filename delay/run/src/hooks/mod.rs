@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use onbeat_bpf::Reasons;
 use onbeat_delay::matching::Verdict;
+use onbeat_delay::stats::StampError;
 use onbeat_hooks::{Counts, Detail, Device, Fate, Filter, Hop, Packet, Tracer};
 use onbeat_realtime::{clock, interrupt};
 use onbeat_report::format::{count, parse_duration};
@@ -104,7 +105,8 @@ impl HooksOptions {
 
         let mut outcome = run.finish();
         outcome.figure("packets", seen.fates.table(&counts, &Reasons::of_kernel()));
-        outcome::fill(&mut outcome, &seen.sink, Origin::Arrival, &settings);
+        let stamps = (Origin::Arrival, StampError::default());
+        outcome::fill(&mut outcome, &seen.sink, stamps, &settings);
         for group in [&seen.left, &seen.read] {
             group.fill(&mut outcome);
         }

@@ -140,8 +140,8 @@ impl LiveOptions {
         matcher.finish(&mut take);
         let tally = sorter.tally();
         let mut notes = notes(&name, &mut socket, &lost)?;
-        notes.extend(captures::notes(&name, &tally, false, lost.without_time, &recognition));
-        let reading = Reading::new(*matcher.counts(), &sorter.evidence(), matching, notes);
+        notes.extend(captures::notes(&name, &tally, false, (lost.without_time, 0), &recognition));
+        let reading = Reading::new(*matcher.counts(), &sorter.evidence(1), matching, notes);
         Ok(MirrorReading { tally, reading })
     }
 

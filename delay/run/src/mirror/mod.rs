@@ -78,7 +78,7 @@ impl Method for MirrorOptions {
         let mut outcome = run.finish();
         let MirrorReading { tally, reading } = seen;
         outcome::count(&mut outcome, &reading.counts, &self.packets);
-        outcome::fill(&mut outcome, &sink, Origin::Arrival, &settings);
+        outcome::fill(&mut outcome, &sink, (Origin::Arrival, reading.stamp_error), &settings);
         if tally.other > 0 {
             let packets = count_of(tally.other, tally.packets, "packet");
             outcome.note(format!("on neither side: {packets}"));
@@ -153,8 +153,8 @@ impl MirrorOptions {
                 .try_for_each(|id| known(id, reader, &self.source))?;
         }
         let name = self.source.display().to_string();
-        let (cut_off, without_time) = (reader.cut_off(), reader.without_time());
-        let notes = captures::notes(&name, &tally, cut_off, without_time, &recognition);
+        let unseen = (reader.without_time(), reader.dropped());
+        let notes = captures::notes(&name, &tally, reader.cut_off(), unseen, &recognition);
         let reading = Reading::new(*matcher.counts(), &mirror.evidence(), matching, notes);
         Ok(MirrorReading { tally, reading })
     }

@@ -2,7 +2,7 @@
 
 use onbeat_delay::matching::Verdict;
 use onbeat_delay::probe::{OneWayDelays, Sample};
-use onbeat_delay::stats::Distribution;
+use onbeat_delay::stats::{Distribution, StampError};
 use onbeat_probe::{PingConfig, PingReport};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::format::{count, duration_ns};
@@ -134,11 +134,12 @@ impl ProbeResults {
             }
         }
         let significant = if one_clock { PATHS.len() } else { THERE };
-        outcome.figure("delays by path", self.table(bound_ns.flatten(), settings));
+        outcome.figure("delays by path", self.table(bound_ns.flatten()));
         let mut curves = self.curves.figure();
         curves.series.truncate(significant);
         outcome.figure("distribution of delays", curves);
-        outcome::fill(outcome, &self.round_trips, Origin::Arrival, settings);
+        let stamps = (Origin::Arrival, StampError::default());
+        outcome::fill(outcome, &self.round_trips, stamps, settings);
         notes(outcome, config, found);
         Ok(self.round_trips.collected.delays)
     }
@@ -193,7 +194,7 @@ impl ProbeResults {
         compared.bound_ns
     }
 
-    fn table(&self, bound_ns: Option<f64>, settings: &ReportSettings) -> Counters {
+    fn table(&self, bound_ns: Option<f64>) -> Counters {
         let mut table = Counters::new([
             ("", ""),
             ("probes", ""),
@@ -212,13 +213,7 @@ impl ProbeResults {
                 value.into()
             };
             let exact = |ns: u64| ns as f64;
-            let quantile = |share| {
-                significant(
-                    delays
-                        .percentile(share, settings.confidence)
-                        .map(|found| exact(found.value_ns)),
-                )
-            };
+            let quantile = |share| significant(delays.value_at(share).map(exact));
             table.row([
                 Cell::from(name),
                 delays.count().into(),

@@ -174,7 +174,7 @@ struct Corrections([Option<Correction>; METHODS.len()]);
 impl Corrections {
     fn of(null: &[Cell]) -> Self {
         let found = |at: usize| null.first()?.found.get(at)?.as_ref();
-        Self(std::array::from_fn(|at| Correction::of(&found(at)?.delays.delays)))
+        Self(std::array::from_fn(|at| Correction::of(&found(at)?.delays.delays, CONFIDENCE)))
     }
 
     fn table(&self) -> Counters {
@@ -185,7 +185,7 @@ impl Corrections {
             ("packets", ""),
         ]);
         for (method, correction) in METHODS.iter().zip(&self.0) {
-            let Some(Correction { mean_ns, standard_deviation_ns, count }) = *correction else {
+            let Some(Correction { mean_ns, standard_deviation_ns, count, .. }) = *correction else {
                 continue;
             };
             table.row([
@@ -214,22 +214,21 @@ impl Estimate {
         let median = found.delays.delays.percentile(0.5, CONFIDENCE)?;
         let measured_ns = median.value_ns as f64;
         let bound = |bound: Option<u64>| bound.map_or(measured_ns, |ns| ns as f64);
-        let (lower, upper) = (bound(median.lower_ns), bound(median.upper_ns));
         Some(match correction {
             Some(correction) => {
-                let reading = correction.delay(measured_ns, CONFIDENCE);
+                let corrected = correction.percentile(&median, CONFIDENCE)?;
                 Self {
                     measured_ns,
-                    hop_median_ns: reading.significant(),
-                    from_ns: lower - correction.mean_ns - reading.error_ns,
-                    to_ns: upper - correction.mean_ns + reading.error_ns,
+                    hop_median_ns: corrected.significant(),
+                    from_ns: corrected.lower_ns,
+                    to_ns: corrected.upper_ns,
                 }
             }
             None => Self {
                 measured_ns,
                 hop_median_ns: Some(measured_ns),
-                from_ns: lower - found.too_long_ns,
-                to_ns: upper,
+                from_ns: bound(median.lower_ns) - found.too_long_ns,
+                to_ns: bound(median.upper_ns),
             },
         })
     }
@@ -296,9 +295,13 @@ mod tests {
 
     #[test]
     fn the_delay_outside_of_the_hop_is_subtracted() {
-        let mirror = found((0..1_001).map(|n| 20_000 + n));
-        let correction =
-            Correction { mean_ns: 8_000.0, standard_deviation_ns: 100.0, count: Some(1_000) };
+        let mirror = found((0..1_001).map(|n| 20_000 + n * 389 % 1_001));
+        let correction = Correction {
+            mean_ns: 8_000.0,
+            standard_deviation_ns: 100.0,
+            count: Some(1_000),
+            mean_error_ns: None,
+        };
         let estimate = Estimate::of(&mirror, Some(&correction)).unwrap();
         let median = estimate.hop_median_ns.unwrap();
         assert!((median - 12_500.0).abs() < 20.0, "{estimate:?}");
@@ -309,18 +312,23 @@ mod tests {
         );
         assert!(estimate.to_ns - estimate.from_ns < 600.0, "{estimate:?}");
 
-        let mut hooks = found((0..1_001).map(|n| 12_600 + n));
+        let mut hooks = found((0..1_001).map(|n| 12_600 + n * 389 % 1_001));
         hooks.too_long_ns = 700.0;
         let hooks = Estimate::of(&hooks, None).unwrap();
         assert!(hooks.overlaps(&estimate) && estimate.overlaps(&hooks), "{hooks:?} {estimate:?}");
-        let other = Estimate::of(&found((0..1_001).map(|n| 14_000 + n)), None).unwrap();
+        let other =
+            Estimate::of(&found((0..1_001).map(|n| 14_000 + n * 389 % 1_001)), None).unwrap();
         assert!(!other.overlaps(&estimate));
     }
 
     #[test]
     fn a_delay_below_its_error_is_omitted() {
-        let correction =
-            Correction { mean_ns: 8_000.0, standard_deviation_ns: 400.0, count: Some(1_000) };
+        let correction = Correction {
+            mean_ns: 8_000.0,
+            standard_deviation_ns: 400.0,
+            count: Some(1_000),
+            mean_error_ns: None,
+        };
         let estimate = Estimate::of(&found((0..99).map(|_| 8_700)), Some(&correction)).unwrap();
         assert_eq!(estimate.hop_median_ns, None);
         assert!(estimate.from_ns < 0.0 && estimate.to_ns > 1_400.0, "{estimate:?}");

@@ -9,9 +9,6 @@ use super::method::METHODS;
 use super::rig::Hop;
 use crate::scenario::stage::Stage;
 
-/// Confidence level of percentiles' intervals, which are not shown here.
-const CONFIDENCE: f64 = 0.95;
-
 /// Adds checks and figures of the paper's matrix.
 pub(super) fn fill(stage: &mut Stage<'_>, cells: &[Cell], length: Length) {
     let all: Vec<&Cell> = cells.iter().collect();
@@ -72,7 +69,7 @@ pub(super) fn value(number: Option<f64>) -> TableCell {
 }
 
 fn percentile(delays: &Distribution, share: f64) -> TableCell {
-    value(delays.percentile(share, CONFIDENCE).map(|found| found.value_ns as f64))
+    value(delays.value_at(share).map(|ns| ns as f64))
 }
 
 /// Results of each method, under each load.
