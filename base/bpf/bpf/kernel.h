@@ -25,7 +25,15 @@ struct net_device {
 	unsigned long priv_flags : 32;
 	int ifindex;
 	possible_net_t nd_net;
+	struct list_head ptype_all;
 	struct bpf_xdp_entity xdp_state[3];
+};
+
+/* A receiver of packets before the protocols: a packet socket. */
+struct packet_type {
+	struct net *af_packet_net;
+	void *af_packet_priv;
+	struct list_head list;
 };
 
 struct in6_addr {

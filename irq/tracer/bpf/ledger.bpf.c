@@ -5,6 +5,7 @@
  */
 #include "interrupts.h"
 #include "sockets.h"
+#include "taps.h"
 #include "packets.h"
 
 SEC("tp_btf/softirq_entry")
@@ -135,8 +136,11 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 		return 0;
 	device = skb->dev;
 	/* A bridge passes a packet for its host to the protocols a second time. */
-	if (cpu->last_skb == (__u64)skb && cpu->last_dev != (__u64)device)
+	if (cpu->last_skb == (__u64)skb && cpu->last_dev != (__u64)device) {
+		if (has_taps(device))
+			begin_taps(cpu, device);
 		return 0;
+	}
 	cpu->last_skb = (__u64)skb;
 	cpu->totals.arrived++;
 	packets = merged_of(skb);
@@ -150,9 +154,12 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 		cpu->device = key.device;
 		cpu->netns = key.netns;
 		cpu->last_dev = (__u64)device;
+		cpu->tapped = has_taps(device);
 	}
 	if (inspect)
 		expect(cpu, skb);
+	if (cpu->tapped)
+		begin_taps(cpu, device);
 	return 0;
 }
 

@@ -147,6 +147,9 @@ int BPF_PROG(on_sk_data_ready, struct sock *sk)
 
 	if (!cpu)
 		return 0;
+	/* A tap: its time is charged when all of them received the packet. */
+	if (cpu->tapping && is_packet_socket(sk))
+		return 0;
 	if (sk->sk_protocol == PROTOCOL_TCP) {
 		if (sk->__sk_common.skc_state != TCP_LISTEN)
 			packets = !tcp_is_probed;
@@ -178,6 +181,12 @@ static __always_inline bool dropped_by_xdp(const struct sk_buff *skb)
 	return skb->dev && has_xdp(skb->dev, XDP_MODE_DRV);
 }
 
+/* Whether taps receive a packet, and a buffer is that of one of them. */
+static __always_inline bool is_of_tap(const struct cpu *cpu, const struct sk_buff *skb)
+{
+	return cpu->tapping && cpu->last_skb != (__u64)skb;
+}
+
 SEC("tp_btf/kfree_skb")
 int on_kfree_skb(__u64 *ctx)
 {
@@ -190,6 +199,8 @@ int on_kfree_skb(__u64 *ctx)
 	if (!cpu)
 		return 0;
 	skb = (struct sk_buff *)ctx[0];
+	if (is_of_tap(cpu, skb))
+		return 0;
 	if (!skb->skb_iif) {
 		/* An answer that cannot be sent is part of the packet that it answers. */
 		if (!dropped_by_xdp(skb))
@@ -229,7 +240,7 @@ int BPF_PROG(on_consume_skb, struct sk_buff *skb)
 	struct irq_key key = {};
 	__u32 kind;
 
-	if (!cpu)
+	if (!cpu || is_of_tap(cpu, skb))
 		return 0;
 	kind = ended(cpu, skb);
 	if (kind) {

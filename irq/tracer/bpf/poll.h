@@ -214,6 +214,15 @@ __noinline int poll_count(struct cpu *cpu, const struct irq_key *key, __u32 pack
 	return 0;
 }
 
+/* The time until now is common. */
+static __always_inline void poll_pass(struct cpu *cpu, __u64 ns)
+{
+	if (cpu->over)
+		share(cpu);
+	cpu->shared_ns += ns;
+	cpu->delivered = false;
+}
+
 /*
  * Between two polls: whether the next one is sampled. A poll that started sampled is sampled to its
  * end, so that long polls are as frequent in the sample as among all polls.
@@ -321,6 +330,8 @@ static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bo
 	cpu->last_sk = 0;
 	cpu->last_skb = 0;
 	cpu->last_dev = 0;
+	cpu->taps_dev = 0;
+	cpu->tapping = false;
 	cpu->device = 0;
 	cpu->netns = 0;
 	name_devices(cpu, device);
@@ -359,6 +370,8 @@ static __always_inline void poll_reset(struct cpu *cpu)
 	cpu->last_sk = 0;
 	cpu->last_skb = 0;
 	cpu->last_dev = 0;
+	cpu->taps_dev = 0;
+	cpu->tapping = false;
 	cpu->device = 0;
 	cpu->netns = 0;
 }

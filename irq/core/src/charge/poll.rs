@@ -169,6 +169,15 @@ impl Poll {
         self.freed += 1;
     }
 
+    /// Adds `ns` since the last event to the common time.
+    pub(super) fn pass(&mut self, ns: u64, to: &mut Accounts) {
+        if self.over {
+            self.share(to);
+        }
+        self.shared_ns += ns;
+        self.delivered = false;
+    }
+
     /// Ends the poll, `ns` after the last event.
     pub(super) fn end(&mut self, device: Device, polled: PollReport, ns: u64, to: &mut Accounts) {
         let PollReport { work, xdp, .. } = polled;

@@ -141,13 +141,14 @@ impl Meter {
 
         let before = |cpu: usize| self.totals.get(cpu).copied().unwrap_or_default();
         let since = |now: u64, before: u64| now.saturating_sub(before);
-        let (mut unrecorded_ns, mut arrived, mut inspected) = (0, 0, 0);
+        let (mut unrecorded_ns, mut arrived, mut inspected, mut tapped) = (0, 0, 0, 0);
         let mut cpus = Vec::with_capacity(totals.len());
         for (cpu, now) in totals.iter().enumerate() {
             let before = before(cpu);
             unrecorded_ns += since(now.lost_ns, before.lost_ns);
             arrived += since(now.arrived, before.arrived);
             inspected += since(now.inspected, before.inspected);
+            tapped += since(now.tapped, before.tapped);
             cpus.push(Accounts {
                 measured_ns: since(now.measured_ns, before.measured_ns),
                 hardirq_ns: since(now.interrupt_ns, before.interrupt_ns),
@@ -157,6 +158,7 @@ impl Meter {
         let wanted = totals.iter().map(|totals| totals.unowned + totals.exits).sum();
         self.totals = totals;
         self.walk(wanted)?;
+        self.tracer.attach_taps()?;
 
         let mut kept = HashMap::with_capacity(rows.len());
         for row in rows {
@@ -171,7 +173,7 @@ impl Meter {
             }
         }
         self.rows = kept;
-        self.demand(&cpus, arrived, inspected, self.last_reading_ns - before_ns)?;
+        self.demand(&cpus, arrived + tapped, inspected, self.last_reading_ns - before_ns)?;
         let pending = &mut self.pending;
         pending.to_ns = self.last_reading_ns;
         pending.unrecorded_ns += unrecorded_ns;
@@ -192,6 +194,7 @@ impl Meter {
         }
         self.walks_wanted = wanted;
         self.tracer.find_owners()?;
+        self.tracer.taps.detach_unused(&self.tracer.object);
         self.next_walk = Instant::now() + WALK_EVERY;
         self.early_walk = Instant::now() + WALK_LEAST.max(WALK_PART * now.elapsed());
         Ok(())

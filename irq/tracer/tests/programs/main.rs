@@ -18,5 +18,6 @@ mod reader;
 mod datagrams;
 mod judge;
 mod names;
+mod taps;
 mod victim;
 mod web;
