@@ -129,6 +129,8 @@ struct irq_totals {
 	__u64 arrived;	    /* passed to the protocols, in sampled polls */
 	__u64 inspected;    /* of these: only their headers name their cause */
 	__u64 unowned;	    /* packets for sockets without a known owner */
+	__u64 work;	    /* packets of polls, as the driver counts them */
+	__u64 complex;	    /* of these: of polls whose arrivals must be observed */
 	__u64 exits;	    /* exited processes that owned sockets */
 	__u64 tapped;	    /* packets of packet sockets, which others may receive too */
 };

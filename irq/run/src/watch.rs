@@ -82,6 +82,13 @@ impl Watch {
             self.own.stop(self.meter.tracer())?;
         }
         if on {
+            // Sampling windows observe reads by themselves.
+            let until = self.due.min(Instant::now() + self.watched(length));
+            self.meter.observe_readers(true)?;
+            on = self.wait(until, &mut wait)?;
+            self.meter.observe_readers(self.sampler.is_some())?;
+        }
+        if on {
             on = self.wait(self.due, &mut wait)?;
         }
         if !on {

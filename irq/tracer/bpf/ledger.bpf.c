@@ -74,6 +74,17 @@ static __always_inline void catch_up(struct cpu *cpu)
 		thread_in(cpu, time_of(cpu), task->se.sum_exec_runtime);
 }
 
+/*
+ * Whether a poll requires no observation of arrivals: its packets have one cause, and the device
+ * is known.
+ */
+static __always_inline bool is_simple(const struct cpu *cpu, const struct net_device *device,
+				      bool xdp)
+{
+	return device && !xdp && !cpu->merged && (cpu->over || cpu->entries < 2) &&
+	       !has_taps(device);
+}
+
 SEC("tp_btf/napi_poll")
 int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 {
@@ -96,6 +107,11 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 		key.a = xdp;
 	}
 	key.b = full;
+	if (!cpu->skipped) {
+		cpu->totals.work += work;
+		if (!is_simple(cpu, device, xdp))
+			cpu->totals.complex += work;
+	}
 	end_rest(cpu);
 	record_event(now, IRQ_POLL_END, &key, work);
 	key.a = 0;

@@ -271,6 +271,8 @@ static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, 
 				 __u32 work, __u32 *left)
 {
 	__u32 arrived = cpu->arrived + cpu->merged, taken = work, i;
+	/* The program at arrivals is not attached. */
+	bool unobserved = !cpu->arrived && cpu->unannounced;
 
 	if (cpu->held && cpu->held_key.device == device->device &&
 	    cpu->held_key.netns == device->netns) {
@@ -292,7 +294,7 @@ static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, 
 	if (xdp && !full && !cpu->skipped && !cpu->unannounced && arrived + cpu->by_xdp < taken)
 		*left = taken - arrived - cpu->by_xdp;
 	clear_arrivals(cpu);
-	if (!full || xdp || cpu->skipped || cpu->held || arrived >= taken)
+	if (!full || xdp || cpu->skipped || cpu->held || arrived >= taken || unobserved)
 		return false;
 	cpu->held = taken - arrived;
 	cpu->held_key.device = device->device;

@@ -231,7 +231,9 @@ impl Poll {
         if xdp && !full && !self.skipped && !unannounced {
             return (false, taken.saturating_sub(arrived + by_xdp));
         }
-        if !full || xdp || self.skipped || self.held.is_some() || arrived >= taken {
+        // Arrivals are not observed.
+        let unobserved = packets == 0 && unannounced;
+        if !full || xdp || self.skipped || self.held.is_some() || arrived >= taken || unobserved {
             return (false, 0);
         }
         let kept = taken - arrived;

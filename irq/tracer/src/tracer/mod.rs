@@ -56,18 +56,25 @@ const ON_NET_DEV_START_XMIT: &str = "on_net_dev_start_xmit";
 /// The program at new sockets, of all processes of a control group.
 const ON_SOCK_CREATE: &str = "on_sock_create";
 
-/// Programs with a cost per packet that few hosts need.
-const ON_DEMAND: [&str; 2] = [ON_CONSUME_SKB, ON_NET_DEV_START_XMIT];
+/// The program at arrivals of packets, which polls with one cause do not need.
+const ON_NETIF_RECEIVE_SKB: &str = "on_netif_receive_skb";
+
+/// The program at reads from sockets, which sockets with a known reader need now and then.
+const ON_SOCK_RECV_LENGTH: &str = "on_sock_recv_length";
+
+/// Programs with a cost per packet that are not needed all the time.
+const ON_DEMAND: [&str; 4] =
+    [ON_CONSUME_SKB, ON_NET_DEV_START_XMIT, ON_NETIF_RECEIVE_SKB, ON_SOCK_RECV_LENGTH];
 
 /// The programs at packets, attached only while polls are sampled.
 const AT_PACKETS: [&str; 7] = [
-    "on_netif_receive_skb",
+    ON_NETIF_RECEIVE_SKB,
     "on_sk_data_ready",
     "on_tcp_probe",
     "on_kfree_skb",
     ON_CONSUME_SKB,
     ON_NET_DEV_START_XMIT,
-    "on_sock_recv_length",
+    ON_SOCK_RECV_LENGTH,
 ];
 
 /// Records that a tracer writes besides the ledger.
@@ -282,13 +289,28 @@ impl Tracer {
 
     /// Attaches a program on demand.
     fn attach_on_demand(&mut self, program: &'static str) -> Result<()> {
-        let runs = self.links.attached().next().is_some();
-        if runs && !self.in_use.contains(&program) {
-            self.in_use.push(program);
-            if !self.sampled {
-                let group = self.group.as_ref();
-                self.links.attach(&self.object, group, |name| name == program)?;
-            }
+        if self.uses(program) {
+            return Ok(());
+        }
+        self.in_use.push(program);
+        if !self.mode.kept || self.sampled {
+            return Ok(());
+        }
+        self.links.attach(&self.object, self.group.as_ref(), |name| name == program)
+    }
+
+    /// Whether a program on demand is in use.
+    fn uses(&self, program: &str) -> bool {
+        self.in_use.contains(&program)
+    }
+
+    /// Attaches or detaches a program on demand.
+    fn use_on_demand(&mut self, program: &'static str, on: bool) -> Result<()> {
+        if on {
+            return self.attach_on_demand(program);
+        }
+        if self.uses(program) {
+            self.detach(program);
         }
         Ok(())
     }
@@ -365,6 +387,11 @@ impl Tracer {
     #[must_use]
     pub fn entry_ns(&self) -> u64 {
         self.mode.entry_ns
+    }
+
+    /// The attached programs.
+    pub fn attached(&self) -> impl Iterator<Item = &str> {
+        self.links.attached()
     }
 
     /// The tracepoints of hard interrupts and of their senders that this kernel does not have. The time of these
