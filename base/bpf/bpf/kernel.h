@@ -53,7 +53,10 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 };
 
+struct sk_buff;
+
 struct sk_buff_head {
+	struct sk_buff *prev;
 	__u32 qlen;
 };
 

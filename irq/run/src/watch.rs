@@ -82,11 +82,11 @@ impl Watch {
             self.own.stop(self.meter.tracer())?;
         }
         if on {
-            // Sampling windows observe reads by themselves.
+            // Sampling windows observe all packets anyway.
             let until = self.due.min(Instant::now() + self.watched(length));
-            self.meter.observe_readers(true)?;
+            self.meter.observe_all(true)?;
             on = self.wait(until, &mut wait)?;
-            self.meter.observe_readers(self.sampler.is_some())?;
+            self.meter.observe_all(self.sampler.is_some())?;
         }
         if on {
             on = self.wait(self.due, &mut wait)?;

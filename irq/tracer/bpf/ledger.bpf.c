@@ -59,30 +59,16 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct
 }
 
 /*
- * A NAPI thread whose switch was not observed: because it ran already when the tracer started, or
- * because the kernel, now and then, reports no switch (observed with Linux 6.18). The scheduler's
- * account of it supplies the missing time.
+ * Whether a poll requires no observation of arrivals: its packets are not merged, and have one
+ * cause, whose device is known.
  */
-static __always_inline void catch_up(struct cpu *cpu)
+static __always_inline bool is_simple(const struct cpu *cpu, bool xdp)
 {
-	struct task_struct *task;
+	const struct irq_key *key = &cpu->entry[0].key;
 
-	if (cpu->thread || cpu->softirq)
-		return;
-	task = bpf_get_current_task_btf();
-	if (thread_kind(task) == THREAD_NAPI)
-		thread_in(cpu, time_of(cpu), task->se.sum_exec_runtime);
-}
-
-/*
- * Whether a poll requires no observation of arrivals: its packets have one cause, and the device
- * is known.
- */
-static __always_inline bool is_simple(const struct cpu *cpu, const struct net_device *device,
-				      bool xdp)
-{
-	return device && !xdp && !cpu->merged && (cpu->over || cpu->entries < 2) &&
-	       !has_taps(device);
+	if (cpu->over || !cpu->entries)
+		return true;
+	return cpu->entries == 1 && !xdp && !cpu->merged && key->device && key->kind <= IRQ_SOCKET;
 }
 
 SEC("tp_btf/napi_poll")
@@ -109,7 +95,7 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 	key.b = full;
 	if (!cpu->skipped) {
 		cpu->totals.work += work;
-		if (!is_simple(cpu, device, xdp))
+		if (!is_simple(cpu, xdp))
 			cpu->totals.complex += work;
 	}
 	end_rest(cpu);
@@ -140,15 +126,12 @@ static __always_inline __u32 merged_of(const struct sk_buff *skb)
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 {
-	struct cpu *cpu = this_cpu();
+	struct cpu *cpu = receiving();
 	struct net_device *device;
 	struct irq_key key = {};
 	__u32 packets;
 
 	if (!cpu)
-		return 0;
-	catch_up(cpu);
-	if (!receives(cpu) || cpu->skipped)
 		return 0;
 	device = skb->dev;
 	/* A bridge passes a packet for its host to the protocols a second time. */

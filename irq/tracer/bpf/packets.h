@@ -14,18 +14,48 @@ const volatile bool drops_name_socket;
 /* tcp_probe reports TCP packets; they need not be counted when a reader is notified. */
 const volatile bool tcp_is_probed;
 
+/*
+ * A NAPI thread whose switch was not observed: because it ran already when the tracer started, or
+ * because the kernel, now and then, reports no switch (observed with Linux 6.18). The scheduler's
+ * account of it supplies the missing time.
+ */
+static __always_inline void catch_up(struct cpu *cpu)
+{
+	struct task_struct *task;
+
+	if (cpu->thread || cpu->softirq)
+		return;
+	task = bpf_get_current_task_btf();
+	if (thread_kind(task) == THREAD_NAPI)
+		thread_in(cpu, time_of(cpu), task->se.sum_exec_runtime);
+}
+
 /* The state of this CPU, if it receives packets in softirq context, and polls are sampled. */
 static __always_inline struct cpu *receiving(void)
 {
 	struct cpu *cpu = this_cpu();
 
-	return cpu && receives(cpu) && !cpu->skipped ? cpu : NULL;
+	if (!cpu)
+		return NULL;
+	catch_up(cpu);
+	return receives(cpu) && !cpu->skipped ? cpu : NULL;
 }
 
 static __always_inline void name_device(struct irq_key *key, const struct net_device *device)
 {
 	key->device = device->ifindex;
 	key->netns = device->nd_net.net->ns.inum;
+}
+
+/* Arrivals are not observed: the device of the last packet that the socket received. */
+static __always_inline void name_by_socket(struct irq_key *key, const struct sock *sk)
+{
+	const struct sk_buff *last = sk->sk_receive_queue.prev;
+
+	if ((__u64)last == (__u64)&sk->sk_receive_queue)
+		return;
+	key->device = last->skb_iif;
+	key->netns = netns_of(sk);
 }
 
 static __always_inline void deliver_key(struct cpu *cpu, struct irq_key *key, __u32 packets)
@@ -135,7 +165,11 @@ static __always_inline void deliver_to(struct cpu *cpu, struct sock *sk, __u32 p
 		return;
 	}
 	for_socket(cpu, sk, &key);
-	deliver(cpu, &key, packets);
+	key.device = cpu->device;
+	key.netns = cpu->netns;
+	if (!key.device)
+		name_by_socket(&key, sk);
+	deliver_key(cpu, &key, packets);
 	cpu->last_sk = key.kind <= IRQ_LISTENER ? (__u64)sk : 0;
 }
 

@@ -34,7 +34,6 @@ pub struct Meter {
     headers: Need,
     arrivals: Need,
     readers: Need,
-    readers_needed: bool,
     /// The next walk over open files, and the number of its causes at the last one.
     next_walk: Instant,
     walks_wanted: u64,
@@ -60,6 +59,10 @@ impl Need {
         self.0 = if needed { 0 } else { self.0 + 1 };
         (needed || self.0 >= UNNEEDED).then_some(needed)
     }
+
+    fn persists(&self) -> bool {
+        self.0 < UNNEEDED
+    }
 }
 
 impl Meter {
@@ -74,7 +77,6 @@ impl Meter {
             headers: Need::default(),
             arrivals: Need::default(),
             readers: Need::default(),
-            readers_needed: true,
             next_walk: Instant::now() + WALK_EVERY,
             walks_wanted: 0,
             early_walk: Instant::now(),
@@ -228,11 +230,11 @@ impl Meter {
     /// causes or without a known device; the program at reads, for sockets without a known reader. If a thousandth of
     /// a CPU's time went to polls without packets, the program at freed buffers.
     fn demand(&mut self, cpus: &[Accounts], since: &irq_totals, length_ns: u64) -> Result<()> {
-        let packets = since.work.max(since.arrived);
+        let observed = self.tracer.uses(ON_NETIF_RECEIVE_SKB);
+        let packets = if observed { since.arrived } else { since.work };
         let needed = |count: u64| count > packets / 100;
         let ended = cpus.iter().map(|cpu| packets_of(cpu, is_end)).sum();
-        let taken = if self.tracer.uses(ON_NETIF_RECEIVE_SKB) { since.arrived } else { since.work };
-        let unended = (taken + since.tapped).saturating_sub(ended) + since.inspected;
+        let unended = (packets + since.tapped).saturating_sub(ended) + since.inspected;
         let unread = cpus.iter().map(|cpu| packets_of(cpu, is_unread)).sum();
         if packets > 0 {
             if needed(unended) {
@@ -241,15 +243,13 @@ impl Meter {
             if let Some(on) = self.headers.update(needed(unended)) {
                 self.tracer.inspect(on)?;
             }
-            let unobserved = (since.work + since.tapped).saturating_sub(ended);
-            let complex = needed(since.complex) || needed(unobserved) || self.tracer.mode.inspect;
-            self.readers_needed =
-                self.readers.update(needed(unread)).unwrap_or(self.readers_needed);
-            if let Some(on) = self.arrivals.update(complex) {
-                self.tracer.use_on_demand(ON_NETIF_RECEIVE_SKB, on)?;
-            }
-            if self.readers_needed {
-                self.tracer.attach_on_demand(ON_SOCK_RECV_LENGTH)?;
+            let complex = needed(since.complex) || needed(unended) || self.tracer.taps.any();
+            self.arrivals.update(complex);
+            self.readers.update(needed(unread));
+            for (need, program) in self.needs() {
+                if need {
+                    self.tracer.attach_on_demand(program)?;
+                }
             }
         }
         if cpus.iter().any(|cpu| empty_polls_ns(cpu) > length_ns / 1000) {
@@ -258,13 +258,29 @@ impl Meter {
         Ok(())
     }
 
-    /// Starts or stops observing reads from sockets with a known reader, to find changes. All are observed before the
-    /// first call, and while a hundredth of the packets are for sockets without a known reader.
+    /// Whether the programs at arrivals and at reads are needed.
+    fn needs(&self) -> [(bool, &'static str); 2] {
+        [
+            (self.arrivals.persists(), ON_NETIF_RECEIVE_SKB),
+            (self.readers.persists(), ON_SOCK_RECV_LENGTH),
+        ]
+    }
+
+    /// Stops observing each arrival and each read of packets, while polls have one cause and sockets have a known
+    /// reader; or resumes it. A caller resumes it for a part of the time, since only then new packet sockets and new
+    /// readers of a socket are found. It is on before the first call.
     ///
     /// # Errors
     /// The kernel denies to attach a program.
-    pub fn observe_readers(&mut self, on: bool) -> Result<()> {
-        self.tracer.use_on_demand(ON_SOCK_RECV_LENGTH, on || self.readers_needed)
+    pub fn observe_all(&mut self, on: bool) -> Result<()> {
+        for (need, program) in self.needs() {
+            if on {
+                self.tracer.attach_on_demand(program)?;
+            } else if !need {
+                self.tracer.detach(program);
+            }
+        }
+        Ok(())
     }
 
     /// The time of the last reading, in nanoseconds since the start.

@@ -304,17 +304,6 @@ impl Tracer {
         self.in_use.contains(&program)
     }
 
-    /// Attaches or detaches a program on demand.
-    fn use_on_demand(&mut self, program: &'static str, on: bool) -> Result<()> {
-        if on {
-            return self.attach_on_demand(program);
-        }
-        if self.uses(program) {
-            self.detach(program);
-        }
-        Ok(())
-    }
-
     /// Detaches a program on demand.
     fn detach(&mut self, program: &str) {
         self.in_use.retain(|used| *used != program);

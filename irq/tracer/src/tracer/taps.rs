@@ -26,6 +26,11 @@ pub(super) struct Taps {
 }
 
 impl Taps {
+    /// Whether there are such devices.
+    pub(super) fn any(&self) -> bool {
+        !self.links.is_empty()
+    }
+
     /// Attaches the program to devices that the kernel side found.
     pub(super) fn attach(&mut self, object: &Object) -> Result<()> {
         let table = object.map("tapped");

@@ -28,7 +28,7 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 /// The world, the ledger and the programs of a test.
 pub(crate) struct Judge {
     pub(crate) world: World,
-    meter: Meter,
+    pub(crate) meter: Meter,
     _busy: BusyCpus,
     _turn: MutexGuard<'static, ()>,
 }

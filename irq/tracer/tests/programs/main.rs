@@ -16,6 +16,7 @@ mod harness;
 mod reader;
 
 mod datagrams;
+mod demand;
 mod judge;
 mod names;
 mod taps;

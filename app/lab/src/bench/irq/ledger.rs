@@ -11,8 +11,8 @@ use onbeat_irq_core::charge::sample::Estimate;
 
 use crate::Result;
 
-/// The part of a measurement that observes reads from sockets with a known reader.
-const READERS: Duration = Duration::from_millis(50);
+/// The part of a measurement that observes all arrivals and reads.
+const OBSERVED: Duration = Duration::from_millis(50);
 
 /// Longer than any measurement.
 const LONG: Duration = Duration::from_secs(3600);
@@ -48,9 +48,9 @@ impl Ledger {
             Some(sampler) => sampler.wait(meter, Instant::now() + LONG, wait),
             // As the programs that read a ledger do.
             None => {
-                meter.observe_readers(true)?;
-                wait(Instant::now() + READERS)?;
-                meter.observe_readers(false)?;
+                meter.observe_all(true)?;
+                wait(Instant::now() + OBSERVED)?;
+                meter.observe_all(false)?;
                 wait(Instant::now() + LONG)
             }
         });
