@@ -31,9 +31,9 @@ pub struct Meter {
     /// Changes since the last reading; windows end in between.
     pending: Interval,
     /// The need for headers of packets, for arrivals, and for reads.
-    headers: Need,
-    arrivals: Need,
-    readers: Need,
+    headers: UnneededReadings,
+    arrivals: UnneededReadings,
+    readers: UnneededReadings,
     /// The next walk over open files, and the number of its causes at the last one.
     next_walk: Instant,
     walks_wanted: u64,
@@ -51,9 +51,9 @@ const UNNEEDED: u32 = 3;
 
 /// The number of readings in a row without need for a program.
 #[derive(Debug, Default)]
-struct Need(u32);
+struct UnneededReadings(u32);
 
-impl Need {
+impl UnneededReadings {
     /// Whether to attach (true) or to detach the program.
     fn update(&mut self, needed: bool) -> Option<bool> {
         self.0 = if needed { 0 } else { self.0 + 1 };
@@ -74,9 +74,9 @@ impl Meter {
         }
         Self {
             tracer,
-            headers: Need::default(),
-            arrivals: Need::default(),
-            readers: Need::default(),
+            headers: UnneededReadings::default(),
+            arrivals: UnneededReadings::default(),
+            readers: UnneededReadings::default(),
             next_walk: Instant::now() + WALK_EVERY,
             walks_wanted: 0,
             early_walk: Instant::now(),

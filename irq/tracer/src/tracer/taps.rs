@@ -72,7 +72,7 @@ impl Taps {
 
 fn set(object: &Object, key: &[u8], attached: bool) -> Result<()> {
     let taps = irq_taps { attached: attached.into(), hash: 0 };
-    let set = object.map("tapped").update(key, &taps.octets(), MapFlags::ANY);
+    let set = object.map("tapped").update(key, taps.octets(), MapFlags::ANY);
     set.map_err(|source| Error::kernel("write table tapped", source))
 }
 

@@ -27,7 +27,7 @@ struct Beds {
 }
 
 /// Accounts, and the run times of both NAPI threads.
-struct Found {
+struct PassedPackets {
     accounts: Accounts,
     ran_ns: [f64; 2],
     devices: [Device; 2],
@@ -50,7 +50,7 @@ impl Beds {
     }
 
     /// Alternates a few packets of each flow.
-    fn pass(&mut self, packets: u32) -> Found {
+    fn pass(&mut self, packets: u32) -> PassedPackets {
         const AT_ONCE: u32 = 32;
         let Self { judge, other, flows } = self;
         let devices = [judge.world.device(), other.device()];
@@ -64,7 +64,7 @@ impl Beds {
             let after = run_times();
             ran_ns = [after[0] - before[0], after[1] - before[1]];
         });
-        Found { accounts, ran_ns, devices }
+        PassedPackets { accounts, ran_ns, devices }
     }
 
     fn programs_at_ingress(&self) -> usize {
@@ -86,7 +86,7 @@ impl Beds {
     }
 }
 
-impl Found {
+impl PassedPackets {
     /// The time that a process caused on the first device.
     fn of(&self, process: Process) -> Amount {
         caused(&self.accounts, process, self.devices[0])
