@@ -128,6 +128,7 @@ struct irq_totals {
 	__u64 packets;	    /* delivered, forwarded, dropped: counted by the tick algorithm */
 	__u64 arrived;	    /* passed to the protocols, in sampled polls */
 	__u64 inspected;    /* of these: only their headers name their cause */
+	__u64 again;	    /* the same packet from another device, in the same poll */
 	__u64 unowned;	    /* packets for sockets without a known owner */
 	__u64 work;	    /* packets of polls, as the driver counts them */
 	__u64 complex;	    /* of these: of polls whose arrivals must be observed */

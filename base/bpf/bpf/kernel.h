@@ -36,6 +36,10 @@ struct packet_type {
 	struct list_head list;
 };
 
+struct net_hotdata {
+	struct list_head ptype_all;
+};
+
 struct in6_addr {
 	__u8 in6_u[16];
 };

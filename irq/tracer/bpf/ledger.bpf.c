@@ -134,8 +134,10 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	if (!cpu)
 		return 0;
 	device = skb->dev;
-	/* A bridge passes a packet for its host to the protocols a second time. */
+	/* A bridge passes a packet for its host to the protocols a second time; so does a veth that
+	 * it was forwarded to. */
 	if (cpu->last_skb == (__u64)skb && cpu->last_dev != (__u64)device) {
+		cpu->totals.again++;
 		if (has_taps(device))
 			begin_taps(cpu, device);
 		return 0;

@@ -13,8 +13,12 @@
 /* include/uapi/linux/bpf.h: other programs decide. */
 #define TCX_NEXT (-1)
 
-/* The kernel's list of taps of all devices; 0: each network namespace has its own (Linux 6.16). */
+/*
+ * The kernel's list of taps of all devices, or the structure with it (Linux 6.9); 0: unknown. Since
+ * Linux 6.16 each network namespace has its own.
+ */
 const volatile __u64 at_ptype_all;
+const volatile __u64 at_net_hotdata;
 
 /* Devices with taps. The loader attaches the program at their ingress. */
 struct {
@@ -23,6 +27,15 @@ struct {
 	__type(key, struct irq_device);
 	__type(value, struct irq_taps);
 } tapped SEC(".maps");
+
+static __always_inline __u64 common_taps(void)
+{
+	if (bpf_core_field_exists(struct net_hotdata, ptype_all))
+		return at_net_hotdata
+			   ? at_net_hotdata + bpf_core_field_offset(struct net_hotdata, ptype_all)
+			   : 0;
+	return at_ptype_all;
+}
 
 static __always_inline __u64 first_of(__u64 list)
 {
@@ -44,7 +57,7 @@ static __always_inline bool has_taps(const struct net_device *device)
 		return true;
 	if (bpf_core_field_exists(net->ptype_all))
 		return !is_empty(&net->ptype_all);
-	return first_of(at_ptype_all) != at_ptype_all;
+	return first_of(common_taps()) != common_taps();
 }
 
 /* Adds the taps of cpu->taps_list; only those of cpu->taps_net if it is given. */
@@ -103,7 +116,7 @@ static __always_inline void find_taps(struct cpu *cpu, const struct net_device *
 	if (bpf_core_field_exists(net->ptype_all))
 		add_taps(cpu, (__u64)&net->ptype_all, 0);
 	else
-		add_taps(cpu, at_ptype_all, (__u64)net);
+		add_taps(cpu, common_taps(), (__u64)net);
 	if (!known) {
 		if (cpu->taps)
 			bpf_map_update_elem(&tapped, &key, &new, BPF_NOEXIST);

@@ -24,8 +24,10 @@ pub(super) struct KernelFeatures {
     pub(super) absent: Vec<&'static str>,
     /// Address of the kernel's function for packets that another CPU takes; 0: unknown.
     pub(super) rps_trigger_softirq: u64,
-    /// Address of the list of packet sockets of all network namespaces; 0: each has its own (Linux 6.16).
+    /// Addresses of the list of packet sockets of all network namespaces, and of the structure with it (Linux 6.9 to
+    /// 6.15); 0: unknown.
     pub(super) ptype_all: u64,
+    pub(super) net_hotdata: u64,
 }
 
 /// Tracepoints of hard interrupts and their senders that not all kernels have. Vectors are those of x86; senders
@@ -71,11 +73,13 @@ impl KernelFeatures {
             return Err(Error::PreemptRt);
         }
         let found = Tracepoints::require(&REQUIRED)?;
-        let [rps_trigger_softirq, ptype_all] = addresses(["rps_trigger_softirq", "ptype_all"]);
+        let [rps_trigger_softirq, ptype_all, net_hotdata] =
+            addresses(["rps_trigger_softirq", "ptype_all", "net_hotdata"]);
         Ok(Self {
             absent: INTERRUPTS.into_iter().filter(|name| found.arguments(name).is_none()).collect(),
             rps_trigger_softirq,
             ptype_all,
+            net_hotdata,
             tcp_probe: found.arguments("tcp_probe").is_some(),
             sends: a_device_has("device"),
             group: onbeat_bpf::root_group(),

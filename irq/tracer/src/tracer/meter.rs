@@ -170,6 +170,7 @@ impl Meter {
             let before = before(cpu);
             unrecorded_ns += since(now.lost_ns, before.lost_ns);
             counts.arrived += since(now.arrived, before.arrived);
+            counts.again += since(now.again, before.again);
             counts.inspected += since(now.inspected, before.inspected);
             counts.tapped += since(now.tapped, before.tapped);
             counts.work += since(now.work, before.work);
@@ -237,7 +238,7 @@ impl Meter {
         let unended = (packets + since.tapped).saturating_sub(ended) + since.inspected;
         let unread = cpus.iter().map(|cpu| packets_of(cpu, is_unread)).sum();
         if packets > 0 {
-            if needed(unended) {
+            if needed(unended) || needed(since.again) {
                 self.tracer.attach_on_demand(ON_NET_DEV_START_XMIT)?;
             }
             if let Some(on) = self.headers.update(needed(unended)) {

@@ -521,6 +521,7 @@ fn set_constants(object: &mut UnloadedObject, record: bool, points: &features::K
     let addresses = [
         (offset_of!(rodata, at_rps_trigger_softirq), points.rps_trigger_softirq),
         (offset_of!(rodata, at_ptype_all), points.ptype_all),
+        (offset_of!(rodata, at_net_hotdata), points.net_hotdata),
     ];
     addresses
         .iter()
