@@ -19,7 +19,8 @@ enum irq_kind {
 	IRQ_READER,    /* last reader of the socket: process id; start in clock ticks since boot */
 	IRQ_OWNER,     /* process that has the unread socket open: the same */
 	IRQ_LISTENER,  /* owner of the listening socket of a connection request: the same */
-	IRQ_SOCKET,    /* cookie: low half; high half */
+	IRQ_ESTIMATE,  /* owner of one of several packet sockets: the same */
+	IRQ_SOCKET,    /* cookie, of a packet socket its address: low half; high half */
 	IRQ_FORWARDED, /* index of the interface that sent the packet */
 	IRQ_BRIDGED,   /* the same */
 	IRQ_XDP,       /* packets consumed by the XDP program of a device */
@@ -127,8 +128,26 @@ struct irq_totals {
 	__u64 packets;	    /* delivered, forwarded, dropped: counted by the tick algorithm */
 	__u64 arrived;	    /* passed to the protocols, in sampled polls */
 	__u64 inspected;    /* of these: only their headers name their cause */
+	__u64 again;	    /* the same packet from another device, in the same poll */
 	__u64 unowned;	    /* packets for sockets without a known owner */
+	__u64 work;	    /* packets of polls, as the driver counts them */
+	__u64 complex;	    /* of these: of polls whose arrivals must be observed */
 	__u64 exits;	    /* exited processes that owned sockets */
+	__u64 tapped;	    /* packets of packet sockets, which others may receive too */
+};
+
+/* Maximum number of packet sockets of a device that share its time. */
+#define IRQ_MAX_TAPS 8
+
+struct irq_device {
+	__u32 netns;
+	__u32 index;
+};
+
+/* A device with packet sockets that receive all its packets. */
+struct irq_taps {
+	__u64 attached; /* whether the program at its ingress is */
+	__u64 hash;	/* of the sockets' addresses */
 };
 
 /* A tick of a clock, and the activity of its CPU since the previous one. */
@@ -152,6 +171,8 @@ enum irq_what {
 			    * its maximum; value: work */
 	IRQ_FREE,	   /* a buffer is released; no time */
 	IRQ_SKIP,	   /* value: whether the following polls are skipped; no time */
+	IRQ_PASS,	   /* the time until now is common to the packets of the poll */
+	IRQ_TAP,	   /* key: owner of a packet socket that received a packet */
 };
 
 struct irq_event {

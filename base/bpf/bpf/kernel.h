@@ -25,7 +25,19 @@ struct net_device {
 	unsigned long priv_flags : 32;
 	int ifindex;
 	possible_net_t nd_net;
+	struct list_head ptype_all;
 	struct bpf_xdp_entity xdp_state[3];
+};
+
+/* A receiver of packets before the protocols: a packet socket. */
+struct packet_type {
+	struct net *af_packet_net;
+	void *af_packet_priv;
+	struct list_head list;
+};
+
+struct net_hotdata {
+	struct list_head ptype_all;
 };
 
 struct in6_addr {
@@ -45,7 +57,10 @@ struct sock_common {
 	struct in6_addr skc_v6_rcv_saddr;
 };
 
+struct sk_buff;
+
 struct sk_buff_head {
+	struct sk_buff *prev;
 	__u32 qlen;
 };
 

@@ -10,8 +10,14 @@ struct ns_common {
 	unsigned int inum;
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
+/* ptype_all: taps of all devices; since Linux 6.16. */
 struct net {
 	struct ns_common ns;
+	struct list_head ptype_all;
 };
 
 typedef struct {

@@ -64,6 +64,8 @@ impl Recorder {
         file: File,
     ) -> Result<Option<ExitStatus>> {
         let run = Run::begin("irq");
+        let mut watch = Watch::new(tracer, self.sample)?;
+        let tracer = watch.meter.tracer();
         let header = RecordingHeader {
             started: onbeat_report::rfc3339(SystemTime::now()),
             command: self.command.clone(),
@@ -78,7 +80,6 @@ impl Recorder {
             times: processes().map(|(process, stat)| times(process, &stat)).collect(),
             ..RecordingHeader::default()
         };
-        let mut watch = Watch::new(tracer, self.sample)?;
         // Each contains a whole sampling interval, and so a window.
         let interval = self.interval.max(2 * watch.period());
         let mut running = RunningCommand::start(&self.command)?;

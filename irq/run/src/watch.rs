@@ -46,11 +46,13 @@ pub struct Reading {
 }
 
 impl Watch {
-    /// Reads a tracer; with `sample`, samples packets for one part in `sample` of the time.
+    /// Reads a tracer; with `sample`, samples packets for one part in `sample` of the time. Measures the time around
+    /// hard interrupts first.
     ///
     /// # Errors
-    /// The kernel reports no CPU time of this process; those of [`Sampler::new`].
-    pub fn new(tracer: Tracer, sample: Option<NonZeroU32>) -> Result<Self, Error> {
+    /// Those of [`Tracer::measure_interrupt_entry`]; the kernel reports no CPU time of this process; those of [`Sampler::new`].
+    pub fn new(mut tracer: Tracer, sample: Option<NonZeroU32>) -> Result<Self, Error> {
+        tracer.measure_interrupt_entry()?;
         let names = tracer.names()?;
         let meter = Meter::new(tracer);
         let own = CostMeter::new()?;
@@ -78,6 +80,13 @@ impl Watch {
             self.own.start(self.meter.tracer())?;
             on = self.wait(self.due.min(begun + self.watched(length)), &mut wait)?;
             self.own.stop(self.meter.tracer())?;
+        }
+        if on {
+            // Sampling windows observe all packets anyway.
+            let until = self.due.min(Instant::now() + self.watched(length));
+            self.meter.observe_all(true)?;
+            on = self.wait(until, &mut wait)?;
+            self.meter.observe_all(self.sampler.is_some())?;
         }
         if on {
             on = self.wait(self.due, &mut wait)?;

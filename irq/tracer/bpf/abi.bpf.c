@@ -12,6 +12,8 @@ EXPORT(irq_process);
 EXPORT(irq_cgroup);
 EXPORT(irq_amount);
 EXPORT(irq_totals);
+EXPORT(irq_device);
+EXPORT(irq_taps);
 EXPORT(irq_event);
 EXPORT(irq_tick);
 EXPORT_ENUM(irq_kind);

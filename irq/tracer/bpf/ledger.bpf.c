@@ -5,6 +5,7 @@
  */
 #include "interrupts.h"
 #include "sockets.h"
+#include "taps.h"
 #include "packets.h"
 
 SEC("tp_btf/softirq_entry")
@@ -58,19 +59,16 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct
 }
 
 /*
- * A NAPI thread whose switch was not observed: because it ran already when the tracer started, or
- * because the kernel, now and then, reports no switch (observed with Linux 6.18). The scheduler's
- * account of it supplies the missing time.
+ * Whether a poll requires no observation of arrivals: its packets are not merged, and have one
+ * cause, whose device is known.
  */
-static __always_inline void catch_up(struct cpu *cpu)
+static __always_inline bool is_simple(const struct cpu *cpu, bool xdp)
 {
-	struct task_struct *task;
+	const struct irq_key *key = &cpu->entry[0].key;
 
-	if (cpu->thread || cpu->softirq)
-		return;
-	task = bpf_get_current_task_btf();
-	if (thread_kind(task) == THREAD_NAPI)
-		thread_in(cpu, time_of(cpu), task->se.sum_exec_runtime);
+	if (cpu->over || !cpu->entries)
+		return true;
+	return cpu->entries == 1 && !xdp && !cpu->merged && key->device && key->kind <= IRQ_SOCKET;
 }
 
 SEC("tp_btf/napi_poll")
@@ -95,6 +93,11 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 		key.a = xdp;
 	}
 	key.b = full;
+	if (!cpu->skipped) {
+		cpu->totals.work += work;
+		if (!is_simple(cpu, xdp))
+			cpu->totals.complex += work;
+	}
 	end_rest(cpu);
 	record_event(now, IRQ_POLL_END, &key, work);
 	key.a = 0;
@@ -123,20 +126,22 @@ static __always_inline __u32 merged_of(const struct sk_buff *skb)
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 {
-	struct cpu *cpu = this_cpu();
+	struct cpu *cpu = receiving();
 	struct net_device *device;
 	struct irq_key key = {};
 	__u32 packets;
 
 	if (!cpu)
 		return 0;
-	catch_up(cpu);
-	if (!receives(cpu) || cpu->skipped)
-		return 0;
 	device = skb->dev;
-	/* A bridge passes a packet for its host to the protocols a second time. */
-	if (cpu->last_skb == (__u64)skb && cpu->last_dev != (__u64)device)
+	/* A bridge passes a packet for its host to the protocols a second time; so does a veth that
+	 * it was forwarded to. */
+	if (cpu->last_skb == (__u64)skb && cpu->last_dev != (__u64)device) {
+		cpu->totals.again++;
+		if (has_taps(device))
+			begin_taps(cpu, device);
 		return 0;
+	}
 	cpu->last_skb = (__u64)skb;
 	cpu->totals.arrived++;
 	packets = merged_of(skb);
@@ -150,9 +155,12 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 		cpu->device = key.device;
 		cpu->netns = key.netns;
 		cpu->last_dev = (__u64)device;
+		cpu->tapped = has_taps(device);
 	}
 	if (inspect)
 		expect(cpu, skb);
+	if (cpu->tapped)
+		begin_taps(cpu, device);
 	return 0;
 }
 

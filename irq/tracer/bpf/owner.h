@@ -77,13 +77,30 @@ static __always_inline void record_owner(struct sock *sk, struct task_struct *ta
 	save_process(task);
 }
 
-/* By its cookie: packets that it received before are charged to its owner when they are read. */
+#define AF_PACKET 17
+
+static __always_inline bool is_packet_socket(const struct sock *sk)
+{
+	return sk->__sk_common.skc_family == AF_PACKET;
+}
+
+/* The number of a socket: its cookie; of a packet socket its address, by which a device knows it.
+ */
+static __always_inline __u64 number_of(struct sock *sk)
+{
+	return is_packet_socket(sk) ? (__u64)sk : bpf_get_socket_cookie(sk);
+}
+
+/* By its number: packets that it received before are charged to its owner when they are read. */
 static __always_inline void note(struct sock *sk, const struct owner_record *record)
 {
 	struct irq_socket_owner owner = {.owner = record->owner, .kind = record->kind};
-	__u64 cookie = bpf_get_socket_cookie(sk);
+	__u64 number = number_of(sk);
 
-	bpf_map_update_elem(&socket_owners, &cookie, &owner, BPF_ANY);
+	/* Packets of a ring are not read by system calls. */
+	if (is_packet_socket(sk))
+		owner.kind = IRQ_OWNER;
+	bpf_map_update_elem(&socket_owners, &number, &owner, BPF_ANY);
 }
 
 /* Records the reader of a socket, if it has changed. */
@@ -126,7 +143,7 @@ static __always_inline void for_socket(struct cpu *cpu, struct sock *sk, struct 
 {
 	__u8 state = sk->__sk_common.skc_state;
 	struct owner_record *record;
-	__u64 word, cookie;
+	__u64 word, number;
 
 	/* These are not whole sockets. */
 	if (state == TCP_TIME_WAIT || state == TCP_NEW_SYN_RECV) {
@@ -144,10 +161,12 @@ static __always_inline void for_socket(struct cpu *cpu, struct sock *sk, struct 
 	 */
 	if (!record ||
 	    (record->kind == IRQ_OWNER && !record->replaced && sk->sk_protocol != PROTOCOL_TCP)) {
-		cookie = bpf_get_socket_cookie(sk);
+		/* Only from memory is an address a number. */
+		*(volatile __u64 *)&cpu->number = number_of(sk);
+		number = *(volatile __u64 *)&cpu->number;
 		key->kind = IRQ_SOCKET;
-		key->a = cookie;
-		key->b = cookie >> 32;
+		key->a = number;
+		key->b = number >> 32;
 		if (!record) {
 			cpu->totals.unowned++;
 		} else if (!record->noted) {

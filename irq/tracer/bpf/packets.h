@@ -14,18 +14,48 @@ const volatile bool drops_name_socket;
 /* tcp_probe reports TCP packets; they need not be counted when a reader is notified. */
 const volatile bool tcp_is_probed;
 
+/*
+ * A NAPI thread whose switch was not observed: because it ran already when the tracer started, or
+ * because the kernel, now and then, reports no switch (observed with Linux 6.18). The scheduler's
+ * account of it supplies the missing time.
+ */
+static __always_inline void catch_up(struct cpu *cpu)
+{
+	struct task_struct *task;
+
+	if (cpu->thread || cpu->softirq)
+		return;
+	task = bpf_get_current_task_btf();
+	if (thread_kind(task) == THREAD_NAPI)
+		thread_in(cpu, time_of(cpu), task->se.sum_exec_runtime);
+}
+
 /* The state of this CPU, if it receives packets in softirq context, and polls are sampled. */
 static __always_inline struct cpu *receiving(void)
 {
 	struct cpu *cpu = this_cpu();
 
-	return cpu && receives(cpu) && !cpu->skipped ? cpu : NULL;
+	if (!cpu)
+		return NULL;
+	catch_up(cpu);
+	return receives(cpu) && !cpu->skipped ? cpu : NULL;
 }
 
 static __always_inline void name_device(struct irq_key *key, const struct net_device *device)
 {
 	key->device = device->ifindex;
 	key->netns = device->nd_net.net->ns.inum;
+}
+
+/* Arrivals are not observed: the device of the last packet that the socket received. */
+static __always_inline void name_by_socket(struct irq_key *key, const struct sock *sk)
+{
+	const struct sk_buff *last = sk->sk_receive_queue.prev;
+
+	if ((__u64)last == (__u64)&sk->sk_receive_queue)
+		return;
+	key->device = last->skb_iif;
+	key->netns = netns_of(sk);
 }
 
 static __always_inline void deliver_key(struct cpu *cpu, struct irq_key *key, __u32 packets)
@@ -135,7 +165,11 @@ static __always_inline void deliver_to(struct cpu *cpu, struct sock *sk, __u32 p
 		return;
 	}
 	for_socket(cpu, sk, &key);
-	deliver(cpu, &key, packets);
+	key.device = cpu->device;
+	key.netns = cpu->netns;
+	if (!key.device)
+		name_by_socket(&key, sk);
+	deliver_key(cpu, &key, packets);
 	cpu->last_sk = key.kind <= IRQ_LISTENER ? (__u64)sk : 0;
 }
 
@@ -146,6 +180,9 @@ int BPF_PROG(on_sk_data_ready, struct sock *sk)
 	__u32 packets = 1;
 
 	if (!cpu)
+		return 0;
+	/* A tap: its time is charged when all of them received the packet. */
+	if (cpu->tapping && is_packet_socket(sk))
 		return 0;
 	if (sk->sk_protocol == PROTOCOL_TCP) {
 		if (sk->__sk_common.skc_state != TCP_LISTEN)
@@ -178,6 +215,12 @@ static __always_inline bool dropped_by_xdp(const struct sk_buff *skb)
 	return skb->dev && has_xdp(skb->dev, XDP_MODE_DRV);
 }
 
+/* Whether taps receive a packet, and a buffer is that of one of them. */
+static __always_inline bool is_of_tap(const struct cpu *cpu, const struct sk_buff *skb)
+{
+	return cpu->tapping && cpu->last_skb != (__u64)skb;
+}
+
 SEC("tp_btf/kfree_skb")
 int on_kfree_skb(__u64 *ctx)
 {
@@ -190,6 +233,8 @@ int on_kfree_skb(__u64 *ctx)
 	if (!cpu)
 		return 0;
 	skb = (struct sk_buff *)ctx[0];
+	if (is_of_tap(cpu, skb))
+		return 0;
 	if (!skb->skb_iif) {
 		/* An answer that cannot be sent is part of the packet that it answers. */
 		if (!dropped_by_xdp(skb))
@@ -229,7 +274,7 @@ int BPF_PROG(on_consume_skb, struct sk_buff *skb)
 	struct irq_key key = {};
 	__u32 kind;
 
-	if (!cpu)
+	if (!cpu || is_of_tap(cpu, skb))
 		return 0;
 	kind = ended(cpu, skb);
 	if (kind) {

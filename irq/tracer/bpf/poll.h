@@ -214,6 +214,15 @@ __noinline int poll_count(struct cpu *cpu, const struct irq_key *key, __u32 pack
 	return 0;
 }
 
+/* The time until now is common. */
+static __always_inline void poll_pass(struct cpu *cpu, __u64 ns)
+{
+	if (cpu->over)
+		share(cpu);
+	cpu->shared_ns += ns;
+	cpu->delivered = false;
+}
+
 /*
  * Between two polls: whether the next one is sampled. A poll that started sampled is sampled to its
  * end, so that long polls are as frequent in the sample as among all polls.
@@ -262,6 +271,8 @@ static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, 
 				 __u32 work, __u32 *left)
 {
 	__u32 arrived = cpu->arrived + cpu->merged, taken = work, i;
+	/* The program at arrivals is not attached. */
+	bool unobserved = !cpu->arrived && cpu->unannounced;
 
 	if (cpu->held && cpu->held_key.device == device->device &&
 	    cpu->held_key.netns == device->netns) {
@@ -283,7 +294,7 @@ static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, 
 	if (xdp && !full && !cpu->skipped && !cpu->unannounced && arrived + cpu->by_xdp < taken)
 		*left = taken - arrived - cpu->by_xdp;
 	clear_arrivals(cpu);
-	if (!full || xdp || cpu->skipped || cpu->held || arrived >= taken)
+	if (!full || xdp || cpu->skipped || cpu->held || arrived >= taken || unobserved)
 		return false;
 	cpu->held = taken - arrived;
 	cpu->held_key.device = device->device;
@@ -321,6 +332,8 @@ static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bo
 	cpu->last_sk = 0;
 	cpu->last_skb = 0;
 	cpu->last_dev = 0;
+	cpu->taps_dev = 0;
+	cpu->tapping = false;
 	cpu->device = 0;
 	cpu->netns = 0;
 	name_devices(cpu, device);
@@ -359,6 +372,8 @@ static __always_inline void poll_reset(struct cpu *cpu)
 	cpu->last_sk = 0;
 	cpu->last_skb = 0;
 	cpu->last_dev = 0;
+	cpu->taps_dev = 0;
+	cpu->tapping = false;
 	cpu->device = 0;
 	cpu->netns = 0;
 }

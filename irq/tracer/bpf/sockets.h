@@ -134,6 +134,12 @@ static __always_inline void found_open(struct sock *sk, struct task_struct *task
 		record->replaced = true;
 		record->walk = walk;
 	}
+	if (is_packet_socket(sk)) {
+		record->noted = true;
+		note(sk, record);
+		note_opener(task);
+		return;
+	}
 	if (sk->sk_protocol != PROTOCOL_TCP)
 		return;
 	if (sk->__sk_common.skc_state == TCP_LISTEN)

@@ -144,6 +144,8 @@ struct cpu {
 	__u64 ending;
 	__u64 ended_flow;
 	struct pending pending[IRQ_MAX_PENDING];
+	/* The number of the socket that receives a packet. */
+	__u64 number;
 	/* The reason of the next interrupt that this CPU sends to another one. */
 	__u32 calling;
 	/* The time of this CPU at the last hard interrupt. */
@@ -154,6 +156,15 @@ struct cpu {
 	 */
 	__u64 tail_ns;
 	__u32 tail_due;
+	/*
+	 * Whether the device of the last arrival has taps, and whether they receive a packet now.
+	 * The taps of one device, while a poll lasts.
+	 */
+	bool tapped, tapping;
+	__u32 taps;
+	__u64 taps_dev, taps_list, taps_net;
+	__u64 taps_hash;
+	struct irq_key tap[IRQ_MAX_TAPS];
 };
 
 struct {

@@ -14,6 +14,8 @@ onbeat_bpf::bpf_plain!(
     irq_cgroup,
     irq_amount,
     irq_totals,
+    irq_device,
+    irq_taps,
     irq_event,
     irq_tick,
 );

@@ -26,7 +26,8 @@ pub enum Attribution {
     Owner,
     /// The process owns the listening socket that a connection request is for.
     Listener,
-    /// The owner is inferred. It does not count against a budget.
+    /// The process owns one of several packet sockets that receive the packet, or was inferred by an earlier version.
+    /// It does not count against a budget.
     Estimate,
 }
 

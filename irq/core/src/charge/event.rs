@@ -64,6 +64,10 @@ pub enum EventKind {
     },
     /// A buffer is freed; the time is not used.
     Free,
+    /// The time until now is common to the packets of the poll.
+    Pass,
+    /// A packet socket received a packet, which others may receive too: the time until now is its owner's.
+    Tap(Cause),
     /// Between two polls of this CPU: whether the next polls are skipped. A sampling tracer reports no packets
     /// of skipped polls.
     Skip(bool),

@@ -98,6 +98,14 @@ impl Cpu {
                 self.poll.count(cause, packets, &mut self.accounts)
             }
             EventKind::Free => self.poll.free(),
+            EventKind::Pass => {
+                let ns = self.point(now);
+                self.poll.pass(ns, &mut self.accounts);
+            }
+            EventKind::Tap(cause) => {
+                let ns = self.point(now);
+                self.accounts.charge(cause, ns, 1);
+            }
             EventKind::PollEnd { device, polled } => {
                 let ns = self.point(now);
                 self.poll.end(device, polled, ns, &mut self.accounts);

@@ -169,6 +169,15 @@ impl Poll {
         self.freed += 1;
     }
 
+    /// Adds `ns` since the last event to the common time.
+    pub(super) fn pass(&mut self, ns: u64, to: &mut Accounts) {
+        if self.over {
+            self.share(to);
+        }
+        self.shared_ns += ns;
+        self.delivered = false;
+    }
+
     /// Ends the poll, `ns` after the last event.
     pub(super) fn end(&mut self, device: Device, polled: PollReport, ns: u64, to: &mut Accounts) {
         let PollReport { work, xdp, .. } = polled;
@@ -222,7 +231,9 @@ impl Poll {
         if xdp && !full && !self.skipped && !unannounced {
             return (false, taken.saturating_sub(arrived + by_xdp));
         }
-        if !full || xdp || self.skipped || self.held.is_some() || arrived >= taken {
+        // Arrivals are not observed.
+        let unobserved = packets == 0 && unannounced;
+        if !full || xdp || self.skipped || self.held.is_some() || arrived >= taken || unobserved {
             return (false, 0);
         }
         let kept = taken - arrived;

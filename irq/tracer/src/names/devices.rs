@@ -77,6 +77,16 @@ impl Devices {
     }
 }
 
+/// A network namespace by its inode. One without a process and without a name costs a search of all descriptors.
+pub(crate) fn namespace(netns: u32) -> Option<Namespace> {
+    let here = Namespace::current().ok()?;
+    if here.inode() as u32 == netns {
+        return Some(here);
+    }
+    let path = namespaces().remove(&netns).or_else(|| held_namespace(netns))?;
+    Namespace::from_path(&path).ok().filter(|found| found.inode() as u32 == netns)
+}
+
 fn name_in(namespace: &Namespace, index: u32) -> Option<String> {
     Some(Handle::in_namespace(namespace).ok()?.link_by_index(index).ok()?.name)
 }

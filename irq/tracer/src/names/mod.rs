@@ -9,6 +9,7 @@ mod stat;
 mod users;
 
 pub use descriptions::describe;
+pub(crate) use devices::namespace;
 pub use devices::{Devices, device_exists};
 pub use processes::Processes;
 pub(crate) use saved::SavedNames;

@@ -44,7 +44,10 @@ pub(super) fn attribution(kind: u32) -> Attribution {
 fn cause(key: &irq_key) -> Option<Cause> {
     let device = device(key);
     Some(match irq_kind(key.kind) {
-        irq_kind::IRQ_READER | irq_kind::IRQ_OWNER | irq_kind::IRQ_LISTENER => {
+        irq_kind::IRQ_READER
+        | irq_kind::IRQ_OWNER
+        | irq_kind::IRQ_LISTENER
+        | irq_kind::IRQ_ESTIMATE => {
             Cause::Process { process: process(key), device, by: attribution(key.kind) }
         }
         irq_kind::IRQ_SOCKET => {
@@ -138,6 +141,8 @@ pub(super) fn event(event: &irq_event) -> Option<Event> {
         }
         irq_what::IRQ_FREE => EventKind::Free,
         irq_what::IRQ_SKIP => EventKind::Skip(value != 0),
+        irq_what::IRQ_PASS => EventKind::Pass,
+        irq_what::IRQ_TAP => EventKind::Tap(cause(key)?),
         _ => return None,
     };
     Some(Event { time_ns: event.time_ns, cpu: event.cpu, kind })

@@ -24,6 +24,10 @@ pub(super) struct KernelFeatures {
     pub(super) absent: Vec<&'static str>,
     /// Address of the kernel's function for packets that another CPU takes; 0: unknown.
     pub(super) rps_trigger_softirq: u64,
+    /// Addresses of the list of packet sockets of all network namespaces, and of the structure with it (Linux 6.9 to
+    /// 6.15); 0: unknown.
+    pub(super) ptype_all: u64,
+    pub(super) net_hotdata: u64,
 }
 
 /// Tracepoints of hard interrupts and their senders that not all kernels have. Vectors are those of x86; senders
@@ -69,9 +73,13 @@ impl KernelFeatures {
             return Err(Error::PreemptRt);
         }
         let found = Tracepoints::require(&REQUIRED)?;
+        let [rps_trigger_softirq, ptype_all, net_hotdata] =
+            addresses(["rps_trigger_softirq", "ptype_all", "net_hotdata"]);
         Ok(Self {
             absent: INTERRUPTS.into_iter().filter(|name| found.arguments(name).is_none()).collect(),
-            rps_trigger_softirq: function("rps_trigger_softirq").unwrap_or(0),
+            rps_trigger_softirq,
+            ptype_all,
+            net_hotdata,
             tcp_probe: found.arguments("tcp_probe").is_some(),
             sends: a_device_has("device"),
             group: onbeat_bpf::root_group(),
@@ -81,15 +89,18 @@ impl KernelFeatures {
     }
 }
 
-/// Address of a function of the kernel, where it is reported.
-fn function(name: &str) -> Option<u64> {
-    let text = fs::read_to_string("/proc/kallsyms").ok()?;
-    let of_name = |line: &str| {
+/// Addresses of symbols of the kernel; 0 where it reports none.
+fn addresses<const N: usize>(names: [&str; N]) -> [u64; N] {
+    let text = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let mut found = [0; N];
+    for line in text.lines() {
         let mut fields = line.split_ascii_whitespace();
-        let address = fields.next()?;
-        (fields.nth(1)? == name).then(|| u64::from_str_radix(address, 16).ok())?
-    };
-    text.lines().find_map(of_name)
+        let (Some(address), Some(name)) = (fields.next(), fields.nth(1)) else { continue };
+        if let Some(at) = names.iter().position(|wanted| *wanted == name) {
+            found[at] = u64::from_str_radix(address, 16).unwrap_or(0);
+        }
+    }
+    found
 }
 
 /// Whether a device of this namespace has such an entry: "device" for those with a driver of physical or

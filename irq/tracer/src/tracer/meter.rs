@@ -4,12 +4,15 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::table::Row;
-use super::{ON_CONSUME_SKB, ON_NET_DEV_START_XMIT, Tracer, decode};
+use super::{
+    ON_CONSUME_SKB, ON_NET_DEV_START_XMIT, ON_NETIF_RECEIVE_SKB, ON_SOCK_RECV_LENGTH, Tracer,
+    decode,
+};
 use crate::abi::irq_totals;
 use crate::error::Result;
 use onbeat_irq_core::Interval;
 use onbeat_irq_core::charge::sample::Sample;
-use onbeat_irq_core::charge::{Accounts, Amount, Cause, Class, Process};
+use onbeat_irq_core::charge::{Accounts, Amount, Attribution, Cause, Class, Process};
 
 /// Reads a [`Tracer`] periodically.
 ///
@@ -27,8 +30,10 @@ pub struct Meter {
     totals: Vec<irq_totals>,
     /// Changes since the last reading; windows end in between.
     pending: Interval,
-    /// Readings in a row without need for the headers of packets.
-    unneeded: u32,
+    /// The need for headers of packets, for arrivals, and for reads.
+    headers: UnneededReadings,
+    arrivals: UnneededReadings,
+    readers: UnneededReadings,
     /// The next walk over open files, and the number of its causes at the last one.
     next_walk: Instant,
     walks_wanted: u64,
@@ -41,8 +46,24 @@ const WALK_EVERY: Duration = Duration::from_secs(60);
 const WALK_LEAST: Duration = Duration::from_secs(1);
 const WALK_PART: u32 = 100;
 
-/// Headers are not inspected any more after this number of readings without need.
+/// A program on demand is detached after this number of readings without need.
 const UNNEEDED: u32 = 3;
+
+/// The number of readings in a row without need for a program.
+#[derive(Debug, Default)]
+struct UnneededReadings(u32);
+
+impl UnneededReadings {
+    /// Whether to attach (true) or to detach the program.
+    fn update(&mut self, needed: bool) -> Option<bool> {
+        self.0 = if needed { 0 } else { self.0 + 1 };
+        (needed || self.0 >= UNNEEDED).then_some(needed)
+    }
+
+    fn persists(&self) -> bool {
+        self.0 < UNNEEDED
+    }
+}
 
 impl Meter {
     /// Starts from a new tracer: the first reading has all of its counts.
@@ -53,7 +74,9 @@ impl Meter {
         }
         Self {
             tracer,
-            unneeded: 0,
+            headers: UnneededReadings::default(),
+            arrivals: UnneededReadings::default(),
+            readers: UnneededReadings::default(),
             next_walk: Instant::now() + WALK_EVERY,
             walks_wanted: 0,
             early_walk: Instant::now(),
@@ -141,13 +164,17 @@ impl Meter {
 
         let before = |cpu: usize| self.totals.get(cpu).copied().unwrap_or_default();
         let since = |now: u64, before: u64| now.saturating_sub(before);
-        let (mut unrecorded_ns, mut arrived, mut inspected) = (0, 0, 0);
+        let (mut unrecorded_ns, mut counts) = (0, irq_totals::default());
         let mut cpus = Vec::with_capacity(totals.len());
         for (cpu, now) in totals.iter().enumerate() {
             let before = before(cpu);
             unrecorded_ns += since(now.lost_ns, before.lost_ns);
-            arrived += since(now.arrived, before.arrived);
-            inspected += since(now.inspected, before.inspected);
+            counts.arrived += since(now.arrived, before.arrived);
+            counts.again += since(now.again, before.again);
+            counts.inspected += since(now.inspected, before.inspected);
+            counts.tapped += since(now.tapped, before.tapped);
+            counts.work += since(now.work, before.work);
+            counts.complex += since(now.complex, before.complex);
             cpus.push(Accounts {
                 measured_ns: since(now.measured_ns, before.measured_ns),
                 hardirq_ns: since(now.interrupt_ns, before.interrupt_ns),
@@ -157,6 +184,7 @@ impl Meter {
         let wanted = totals.iter().map(|totals| totals.unowned + totals.exits).sum();
         self.totals = totals;
         self.walk(wanted)?;
+        self.tracer.attach_taps()?;
 
         let mut kept = HashMap::with_capacity(rows.len());
         for row in rows {
@@ -171,7 +199,7 @@ impl Meter {
             }
         }
         self.rows = kept;
-        self.demand(&cpus, arrived, inspected, self.last_reading_ns - before_ns)?;
+        self.demand(&cpus, &counts, self.last_reading_ns - before_ns)?;
         let pending = &mut self.pending;
         pending.to_ns = self.last_reading_ns;
         pending.unrecorded_ns += unrecorded_ns;
@@ -192,35 +220,66 @@ impl Meter {
         }
         self.walks_wanted = wanted;
         self.tracer.find_owners()?;
+        self.tracer.taps.detach_unused(&self.tracer.object);
         self.next_walk = Instant::now() + WALK_EVERY;
         self.early_walk = Instant::now() + WALK_LEAST.max(WALK_PART * now.elapsed());
         Ok(())
     }
 
-    /// Attaches programs on demand: if a hundredth of the packets had no observed destination, the program at
-    /// transmissions, and those that inspect headers; if a thousandth of a CPU's time went to polls without packets, the
-    /// program at freed buffers.
-    fn demand(
-        &mut self,
-        cpus: &[Accounts],
-        arrived: u64,
-        inspected: u64,
-        length_ns: u64,
-    ) -> Result<()> {
-        let ended: u64 = cpus.iter().map(ended).sum();
-        let unended = arrived.saturating_sub(ended) + inspected;
-        if unended > arrived / 100 {
-            self.tracer.attach_on_demand(ON_NET_DEV_START_XMIT)?;
-            self.tracer.inspect(true)?;
-            self.unneeded = 0;
-        } else if arrived > 0 {
-            self.unneeded += 1;
-            if self.unneeded >= UNNEEDED {
-                self.tracer.inspect(false)?;
+    /// Attaches programs on demand, if a hundredth of the packets need them: those at transmissions and those that
+    /// inspect headers, for packets without an observed destination; the program at arrivals, for polls with several
+    /// causes or without a known device; the program at reads, for sockets without a known reader. If a thousandth of
+    /// a CPU's time went to polls without packets, the program at freed buffers.
+    fn demand(&mut self, cpus: &[Accounts], since: &irq_totals, length_ns: u64) -> Result<()> {
+        let observed = self.tracer.uses(ON_NETIF_RECEIVE_SKB);
+        let packets = if observed { since.arrived } else { since.work };
+        let needed = |count: u64| count > packets / 100;
+        let ended = cpus.iter().map(|cpu| packets_of(cpu, is_end)).sum();
+        let unended = (packets + since.tapped).saturating_sub(ended) + since.inspected;
+        let unread = cpus.iter().map(|cpu| packets_of(cpu, is_unread)).sum();
+        if packets > 0 {
+            if needed(unended) || needed(since.again) {
+                self.tracer.attach_on_demand(ON_NET_DEV_START_XMIT)?;
+            }
+            if let Some(on) = self.headers.update(needed(unended)) {
+                self.tracer.inspect(on)?;
+            }
+            let complex = needed(since.complex) || needed(unended) || self.tracer.taps.any();
+            self.arrivals.update(complex);
+            self.readers.update(needed(unread));
+            for (need, program) in self.needs() {
+                if need {
+                    self.tracer.attach_on_demand(program)?;
+                }
             }
         }
         if cpus.iter().any(|cpu| empty_polls_ns(cpu) > length_ns / 1000) {
             self.tracer.attach_on_demand(ON_CONSUME_SKB)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the programs at arrivals and at reads are needed.
+    fn needs(&self) -> [(bool, &'static str); 2] {
+        [
+            (self.arrivals.persists(), ON_NETIF_RECEIVE_SKB),
+            (self.readers.persists(), ON_SOCK_RECV_LENGTH),
+        ]
+    }
+
+    /// Stops observing each arrival and each read of packets, while polls have one cause and sockets have a known
+    /// reader; or resumes it. A caller resumes it for a part of the time, since only then new packet sockets and new
+    /// readers of a socket are found. It is on before the first call.
+    ///
+    /// # Errors
+    /// The kernel denies to attach a program.
+    pub fn observe_all(&mut self, on: bool) -> Result<()> {
+        for (need, program) in self.needs() {
+            if on {
+                self.tracer.attach_on_demand(program)?;
+            } else if !need {
+                self.tracer.detach(program);
+            }
         }
         Ok(())
     }
@@ -238,9 +297,9 @@ impl Meter {
     }
 }
 
-/// Packets with an observed destination.
-fn ended(cpu: &Accounts) -> u64 {
-    let is_end = |cause: &Cause| match cause {
+/// Whether packets of a cause have an observed destination.
+fn is_end(cause: &Cause) -> bool {
+    match cause {
         Cause::Unowned(class) => matches!(
             class,
             Class::Forwarded { .. }
@@ -253,8 +312,20 @@ fn ended(cpu: &Accounts) -> u64 {
                 | Class::Neighbor(_)
         ),
         Cause::Process { .. } | Cause::Socket { .. } => true,
-    };
-    cpu.caused.iter().filter(|(cause, _)| is_end(cause)).map(|(_, amount)| amount.packets).sum()
+    }
+}
+
+/// Whether packets of a cause are for sockets without a known reader.
+fn is_unread(cause: &Cause) -> bool {
+    match cause {
+        Cause::Process { by, .. } => *by == Attribution::Owner,
+        Cause::Socket { .. } => true,
+        Cause::Unowned(_) => false,
+    }
+}
+
+fn packets_of(cpu: &Accounts, of: impl Fn(&Cause) -> bool) -> u64 {
+    cpu.caused.iter().filter(|(cause, _)| of(cause)).map(|(_, amount)| amount.packets).sum()
 }
 
 /// Time of device polls without packets.

@@ -9,6 +9,7 @@ mod links;
 mod meter;
 mod sampler;
 mod table;
+mod taps;
 mod ticks;
 mod walker;
 
@@ -20,6 +21,7 @@ use nix::libc;
 use onbeat_bpf::{Object, PlainData, UnloadedObject};
 
 use self::links::Links;
+use self::taps::{ON_INGRESS, Taps};
 use self::walker::{EACH_FILE, Walker};
 use crate::abi::{irq_amount, irq_owner, irq_socket_owner, irq_totals};
 use crate::error::{Error, Result};
@@ -54,18 +56,25 @@ const ON_NET_DEV_START_XMIT: &str = "on_net_dev_start_xmit";
 /// The program at new sockets, of all processes of a control group.
 const ON_SOCK_CREATE: &str = "on_sock_create";
 
-/// Programs with a cost per packet that few hosts need.
-const ON_DEMAND: [&str; 2] = [ON_CONSUME_SKB, ON_NET_DEV_START_XMIT];
+/// The program at arrivals of packets, which polls with one cause do not need.
+const ON_NETIF_RECEIVE_SKB: &str = "on_netif_receive_skb";
+
+/// The program at reads from sockets, which sockets with a known reader need now and then.
+const ON_SOCK_RECV_LENGTH: &str = "on_sock_recv_length";
+
+/// Programs with a cost per packet that are not needed all the time.
+const ON_DEMAND: [&str; 4] =
+    [ON_CONSUME_SKB, ON_NET_DEV_START_XMIT, ON_NETIF_RECEIVE_SKB, ON_SOCK_RECV_LENGTH];
 
 /// The programs at packets, attached only while polls are sampled.
 const AT_PACKETS: [&str; 7] = [
-    "on_netif_receive_skb",
+    ON_NETIF_RECEIVE_SKB,
     "on_sk_data_ready",
     "on_tcp_probe",
     "on_kfree_skb",
     ON_CONSUME_SKB,
     ON_NET_DEV_START_XMIT,
-    "on_sock_recv_length",
+    ON_SOCK_RECV_LENGTH,
 ];
 
 /// Records that a tracer writes besides the ledger.
@@ -93,6 +102,7 @@ pub struct Tracer {
     /// Whether a device's driver frees transmitted buffers in its polls.
     sends: bool,
     walker: Walker,
+    taps: Taps,
     /// The root of the control groups, if the kernel has them.
     group: Option<OwnedFd>,
     absent: Vec<&'static str>,
@@ -201,6 +211,7 @@ impl Tracer {
             // A periodic reader detaches those that this host does not need.
             in_use: ON_DEMAND.into(),
             walker: Walker::default(),
+            taps: Taps::default(),
             forwards: points.forwards,
             sends: points.sends,
             group: points.group,
@@ -217,7 +228,7 @@ impl Tracer {
         let Self { object, links, in_use, sampled, group, .. } = self;
         links.attach(object, group.as_ref(), |name| {
             let later = *sampled && AT_PACKETS.contains(&name);
-            ![ON_TICK, EACH_FILE].contains(&name) && !later && is_used(in_use, name)
+            ![ON_TICK, EACH_FILE, ON_INGRESS].contains(&name) && !later && is_used(in_use, name)
         })
     }
 
@@ -227,11 +238,16 @@ impl Tracer {
         table::clear_after::<irq_totals>(&self.map("cpus"), "cpus", &0u32.to_ne_bytes())?;
         // Sockets that are opened during the walk are recorded when the ledger is kept.
         self.find_owners()?;
-        self.mode = Mode { kept: true, skip: self.sampled, ..self.mode };
-        self.apply()?;
-        if self.mode.entry_ns == 0 {
-            self.mode.entry_ns = entry::measure(self)?.unwrap_or(0);
-        }
+        self.set_mode(true, self.sampled)
+    }
+
+    /// Measures the time around the handlers of hard interrupts ([`Tracer::entry_ns`]), for those from now on. It takes
+    /// 8 ms on two CPUs.
+    ///
+    /// # Errors
+    /// The kernel denies access.
+    pub fn measure_interrupt_entry(&mut self) -> Result<()> {
+        self.mode.entry_ns = entry::measure(self)?.unwrap_or(0);
         self.apply()
     }
 
@@ -250,6 +266,15 @@ impl Tracer {
         Ok(())
     }
 
+    /// Charges the time of packet sockets that receive all packets of a device, such as that of tcpdump, to their
+    /// owners, on devices whose packets reached such sockets until now.
+    ///
+    /// # Errors
+    /// The kernel denies access.
+    pub fn attach_taps(&mut self) -> Result<()> {
+        self.taps.attach(&self.object)
+    }
+
     /// Samples the packets of the polls that start from now on.
     ///
     /// # Errors
@@ -264,15 +289,19 @@ impl Tracer {
 
     /// Attaches a program on demand.
     fn attach_on_demand(&mut self, program: &'static str) -> Result<()> {
-        let runs = self.links.attached().next().is_some();
-        if runs && !self.in_use.contains(&program) {
-            self.in_use.push(program);
-            if !self.sampled {
-                let group = self.group.as_ref();
-                self.links.attach(&self.object, group, |name| name == program)?;
-            }
+        if self.uses(program) {
+            return Ok(());
         }
-        Ok(())
+        self.in_use.push(program);
+        if !self.mode.kept || self.sampled {
+            return Ok(());
+        }
+        self.links.attach(&self.object, self.group.as_ref(), |name| name == program)
+    }
+
+    /// Whether a program on demand is in use.
+    fn uses(&self, program: &str) -> bool {
+        self.in_use.contains(&program)
     }
 
     /// Detaches a program on demand.
@@ -339,13 +368,19 @@ impl Tracer {
         let _ = self.set_mode(false, false);
         wait_for_programs();
         self.links.retain(|_| false);
+        self.taps.detach_all(&self.object);
     }
 
     /// The time around the handler of a hard interrupt that no tracepoint covers, in nanoseconds. Accounts contain it
-    /// for each interrupt of a process. 0: not known.
+    /// for each interrupt of a process. 0: not measured, or not known.
     #[must_use]
     pub fn entry_ns(&self) -> u64 {
         self.mode.entry_ns
+    }
+
+    /// The attached programs.
+    pub fn attached(&self) -> impl Iterator<Item = &str> {
+        self.links.attached()
     }
 
     /// The tracepoints of hard interrupts and of their senders that this kernel does not have. The time of these
@@ -483,6 +518,12 @@ fn set_constants(object: &mut UnloadedObject, record: bool, points: &features::K
         (offset_of!(rodata, tcp_is_probed), points.tcp_probe),
     ];
     object.set_constants(&values.map(|(at, value)| (at, if value { &[1][..] } else { &[0] })));
-    let rps = points.rps_trigger_softirq.to_ne_bytes();
-    object.set_constants(&[(offset_of!(rodata, at_rps_trigger_softirq), &rps)]);
+    let addresses = [
+        (offset_of!(rodata, at_rps_trigger_softirq), points.rps_trigger_softirq),
+        (offset_of!(rodata, at_ptype_all), points.ptype_all),
+        (offset_of!(rodata, at_net_hotdata), points.net_hotdata),
+    ];
+    addresses
+        .iter()
+        .for_each(|(at, address)| object.set_constants(&[(*at, &address.to_ne_bytes())]));
 }

@@ -30,6 +30,7 @@ fn the_kernel_and_the_pure_ledger_agree() {
     setsockopt(&merged.writer, UdpGsoSegment, &(SEGMENT as i32)).unwrap();
     setsockopt(&merged.reader, UdpGroSegment, &true).unwrap();
     let filtered = FilteredWorld::new();
+    let _tap = threaded.packet_socket();
 
     let (mut tracer, mut events) = Tracer::record().unwrap();
     let mut ledger = Ledger::new();
@@ -41,6 +42,7 @@ fn the_kernel_and_the_pure_ledger_agree() {
         }
     };
     for round in 0..20 {
+        tracer.attach_taps().unwrap();
         // Two rounds with all events, and one with skipped packets.
         match round % 3 {
             2 => tracer.skip_packets().unwrap(),
@@ -75,7 +77,7 @@ fn the_kernel_and_the_pure_ledger_agree() {
     replay(&mut events);
     assert_eq!(tracer.losses().unwrap(), Default::default());
 
-    for seen in ["thread", "softirq", "arrive", "deliver", "count", "poll"] {
+    for seen in ["thread", "softirq", "arrive", "deliver", "count", "poll", "pass", "tap"] {
         assert!(kinds.get(seen).is_some_and(|count| *count > 100), "{seen}: {kinds:?}");
     }
     for seen in ["merged", "full", "skip", "xdp"] {
@@ -122,5 +124,7 @@ fn kind(kind: &EventKind) -> &'static str {
         EventKind::PollEnd { .. } => "poll",
         EventKind::Free => "free",
         EventKind::Skip(_) => "skip",
+        EventKind::Pass => "pass",
+        EventKind::Tap(_) => "tap",
     }
 }

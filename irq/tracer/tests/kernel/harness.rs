@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::libc;
@@ -108,6 +109,17 @@ impl World {
             netns: self.receiver.namespace().inode() as u32,
             index: self.receiver.index("r0").unwrap(),
         }
+    }
+
+    /// A packet socket that receives all packets of r0.
+    pub(crate) fn packet_socket(&self) -> OwnedFd {
+        let protocol = i32::from((libc::ETH_P_ALL as u16).to_be());
+        // SAFETY: numbers only.
+        let open = || unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, protocol) };
+        let fd = self.receiver.namespace().run(open).unwrap();
+        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+        // SAFETY: the kernel just returned it.
+        unsafe { OwnedFd::from_raw_fd(fd) }
     }
 
     pub(crate) fn flow(&self) -> Flow {

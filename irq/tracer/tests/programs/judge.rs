@@ -28,7 +28,7 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 /// The world, the ledger and the programs of a test.
 pub(crate) struct Judge {
     pub(crate) world: World,
-    meter: Meter,
+    pub(crate) meter: Meter,
     _busy: BusyCpus,
     _turn: MutexGuard<'static, ()>,
 }
@@ -113,13 +113,12 @@ impl Judge {
     /// Runs `work`, and returns the accounts of r0 during it.
     fn during(&mut self, work: impl FnOnce(&World)) -> Phase {
         let before_ns = self.world.thread_ns();
-        self.meter.read().unwrap();
-        work(&self.world);
-        let ran_ns = self.world.thread_ns() - before_ns;
-        let mut interval = self.meter.read().unwrap();
-        interval.resolve(|cookie| self.meter.tracer().owner(cookie));
+        let mut ran_ns = 0;
+        let mut accounts = self.accounts(|world| {
+            work(world);
+            ran_ns = world.thread_ns() - before_ns;
+        });
         let device = self.world.device();
-        let mut accounts = interval.total();
         accounts.caused.retain(|cause, _| match cause {
             Cause::Process { device: of, .. } | Cause::Socket { device: of, .. } => *of == device,
             Cause::Unowned(class) => match class {
@@ -136,6 +135,15 @@ impl Judge {
             },
         });
         Phase { accounts, ran_ns }
+    }
+
+    /// The accounts of all devices during `work`.
+    pub(crate) fn accounts(&mut self, work: impl FnOnce(&World)) -> Accounts {
+        self.meter.read().unwrap();
+        work(&self.world);
+        let mut interval = self.meter.read().unwrap();
+        interval.resolve(|cookie| self.meter.tracer().owner(cookie));
+        interval.total()
     }
 }
 

@@ -16,7 +16,9 @@ mod harness;
 mod reader;
 
 mod datagrams;
+mod demand;
 mod judge;
 mod names;
+mod taps;
 mod victim;
 mod web;

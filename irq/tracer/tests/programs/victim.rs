@@ -168,7 +168,9 @@ fn a_spinning_victim_suffers_what_it_loses() {
         let right = (0..ROUNDS).any(|_| {
             // Its measurements require both CPUs.
             sched_setaffinity(Pid::from_raw(0), &all).unwrap();
-            let mut meter = Meter::new(Tracer::start().unwrap());
+            let mut tracer = Tracer::start().unwrap();
+            tracer.measure_interrupt_entry().unwrap();
+            let mut meter = Meter::new(tracer);
             sched_setaffinity(Pid::from_raw(0), &first).unwrap();
             let victim = Victim::start();
             let mut period = |cpu| {

@@ -11,6 +11,9 @@ use onbeat_irq_core::charge::sample::Estimate;
 
 use crate::Result;
 
+/// The part of a measurement that observes all arrivals and reads.
+const OBSERVED: Duration = Duration::from_millis(50);
+
 /// Longer than any measurement.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -41,10 +44,16 @@ impl Ledger {
     ) -> Result<(T, Vec<Estimate>)> {
         self.meter.resume()?;
         let Self { meter, sampler } = self;
-        let done = match sampler {
-            Some(sampler) => while_sampling(meter, sampler, what),
-            None => what(),
-        };
+        let done = beside(what, |wait| match sampler {
+            Some(sampler) => sampler.wait(meter, Instant::now() + LONG, wait),
+            // As the programs that read a ledger do.
+            None => {
+                meter.observe_all(true)?;
+                wait(Instant::now() + OBSERVED)?;
+                meter.observe_all(false)?;
+                wait(Instant::now() + LONG)
+            }
+        });
         self.meter.stop();
         let mut interval = self.meter.read()?;
         interval.resolve(|cookie| self.meter.tracer().owner(cookie));
@@ -65,19 +74,19 @@ impl Ledger {
     }
 }
 
-fn while_sampling<T>(
-    meter: &mut Meter,
-    sampler: &mut Sampler,
+/// Performs a task beside one in another thread, whose function to wait returns false when the first is done.
+fn beside<T>(
     what: impl FnOnce() -> Result<T>,
+    other: impl FnOnce(&mut dyn FnMut(Instant) -> Result<bool>) -> Result<bool> + Send,
 ) -> Result<T> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            sampler.wait(meter, Instant::now() + LONG, |until| {
+            other(&mut |until| {
                 while !over.load(Ordering::Relaxed) && Instant::now() < until {
                     thread::park_timeout(until.saturating_duration_since(Instant::now()));
                 }
-                Ok::<_, crate::Error>(!over.load(Ordering::Relaxed))
+                Ok(!over.load(Ordering::Relaxed))
             })
         });
         let done = what();

@@ -15,6 +15,9 @@ use super::ledger::Ledger;
 use super::rig::{Cable, Rig};
 use crate::Result;
 
+/// Readings of the ledger before the first round.
+const WARM_UP: u32 = 5;
+
 /// A receive mode.
 #[derive(Debug)]
 pub(super) struct OverheadCase {
@@ -63,6 +66,10 @@ pub(super) fn measure(
         let flow = Flow::new(&rig, &cable, PacketKind::Small(BATCH))?;
         let bed = OverheadBed { cable, flow, cpus };
         let mut rounds = Vec::new();
+        // The ledger detaches programs that these packets do not need.
+        for _ in 0..WARM_UP {
+            bed.rate_with(&mut ledger, options)?;
+        }
         for round in 0..options.rounds {
             progress
                 .update(|| format!("overhead, {name}, round {} of {}", round + 1, options.rounds));

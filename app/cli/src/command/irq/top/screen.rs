@@ -50,6 +50,8 @@ struct Screen {
     tree: bool,
     /// Whether a process has a line for each device.
     expanded: bool,
+    /// Whether hard interrupts are listed in place of time without a process.
+    interrupts: bool,
     help: bool,
     search: Search,
 }

@@ -50,7 +50,7 @@ impl Screen {
         let room = usize::from(middle.height.saturating_sub(1));
         self.scrolled = self.scrolled.min(rows.len().saturating_sub(room));
         grid(frame, middle, rows, &columns, self.scrolled);
-        grid(frame, below, unowned, &unowned_columns(), 0);
+        grid(frame, below, unowned, &unowned_columns(self.interrupts), 0);
         frame.render_widget(Paragraph::new(self.keys()).style(Modifier::REVERSED), keys);
     }
 
@@ -63,23 +63,28 @@ impl Screen {
         format!("{first}\n{second}\n{third}")
     }
 
-    /// Time of no process, in at most `room` lines.
+    /// Time of no process, or hard interrupts, in at most `room` lines.
     fn unowned(&self, all: &Table, room: usize) -> Vec<ListedRow> {
         let by_place = !self.options.by.is_of_process();
         let mut own = cells::own(&self.snapshot);
         own[0] = "onbeat, in the above".into();
-        let mut lines: Vec<[String; 5]> =
-            all.unowned.iter().map(|row| cells::unowned(row, all.length_ns)).collect();
-        if by_place {
+        let length_ns = all.length_ns;
+        let (times, mut lines): (Vec<u64>, Vec<[String; 5]>) = if self.interrupts {
+            let interrupts = all.interrupts.iter();
+            interrupts.map(|row| (row.ns, cells::interrupt(row, length_ns))).unzip()
+        } else {
+            all.unowned.iter().map(|row| (row.ns, cells::unowned(row, length_ns))).unzip()
+        };
+        if by_place && !self.interrupts {
             for line in &mut lines {
                 line[0] += " (in the above)";
             }
         }
         let most = room.saturating_sub(2).max(1);
         if lines.len() > most {
-            let hidden = &all.unowned[most - 1..];
+            let hidden = &times[most - 1..];
             lines.truncate(most - 1);
-            let ns = hidden.iter().map(|row| row.ns).sum();
+            let ns = hidden.iter().sum();
             let name = format!("{} more", hidden.len());
             let time = cells::share(ns, all.length_ns);
             lines.push([name, time, String::new(), String::new(), String::new()]);
@@ -132,10 +137,13 @@ fn sparkline(values: impl ExactSizeIterator<Item = f64> + Clone, room: usize) ->
     values.map(level).collect()
 }
 
-fn unowned_columns() -> Vec<ListedColumn> {
-    let columns = cells::UNOWNED.into_iter().zip(UNOWNED);
-    let short = |name: &str| if name == "PER PACKET" { "PER PKT".into() } else { name.to_owned() };
-    columns.map(|((name, align), width)| (short(name), align, width)).collect()
+fn unowned_columns(interrupts: bool) -> Vec<ListedColumn> {
+    let names = match interrupts {
+        true => ["INTERRUPTS", "TIME", "NUMBER", "EACH", "ORIGIN"],
+        false => ["FOR NO PROCESS", "TIME", "PACKETS", "PER PKT", "DEVICE"],
+    };
+    let columns = names.into_iter().zip(cells::UNOWNED).zip(UNOWNED);
+    columns.map(|((name, (_, align)), width)| (name.into(), align, width)).collect()
 }
 
 fn grid(

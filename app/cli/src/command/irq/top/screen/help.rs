@@ -9,7 +9,8 @@ Keys
               Esc lists all rows again   b           next key of groups
   t F5        tree: processes by group   d           next device
   e           a line for each device     c           a table for each CPU
-  space       pause                      arrows j k Page Home End: scroll
+  i           hard interrupts below      space       pause
+  arrows j k Page Home End: scroll
 
 Columns, as shares of one CPU
   CAUSED      softirq and NAPI time for packets of the process

@@ -45,6 +45,7 @@ impl Screen {
             KeyCode::Char('d') => {
                 self.options.device = next(self.options.device.as_deref(), devices);
             }
+            KeyCode::Char('i') => self.interrupts = !self.interrupts,
             KeyCode::Char('e') => self.expanded = !self.expanded,
             KeyCode::Char('c') => self.options.per_cpu = !self.options.per_cpu,
             KeyCode::Char(' ') => self.held = !self.held,

@@ -2,7 +2,8 @@
 
 use onbeat_irq_core::charge::sample::{Estimate, Sample};
 use onbeat_irq_core::charge::{
-    Accounts, Amount, Attribution, Cause, Class, Device, Process, Runner, Softirq,
+    Accounts, Amount, Attribution, Cause, Class, Device, Interrupt, InterruptAmount, IpiReason,
+    IpiSender, Process, Runner, Softirq,
 };
 use onbeat_irq_core::names::{self, Description, ProcessInfo};
 use onbeat_irq_core::view::{Fold, GroupKey, Groups, Order};
@@ -83,6 +84,11 @@ fn accounts() -> Accounts {
         .into(),
         measured_ns: 400_000_000,
         hardirq_ns: 5_000_000,
+        interrupts: [(
+            Interrupt::Ipi { reason: IpiReason::Rps, sender: IpiSender::Softirq(Softirq::NetRx) },
+            InterruptAmount { ns: 5_000_000, count: 1_000 },
+        )]
+        .into(),
         ..Accounts::default()
     }
 }
@@ -163,6 +169,19 @@ fn rows_with_a_text() {
     assert_eq!(press(&mut screen, KeyCode::Esc), KeyAction::Draw);
     assert!(drawn(&mut screen, 80, 24).contains("nginx"));
     assert_eq!(press(&mut screen, KeyCode::Esc), KeyAction::Quit);
+}
+
+#[test]
+fn hard_interrupts() {
+    let mut screen = screen();
+    assert!(!drawn(&mut screen, 80, 24).contains("rps"));
+    press(&mut screen, KeyCode::Char('i'));
+    let text = drawn(&mut screen, 80, 24);
+    let line = text.lines().find(|line| line.contains("rps")).unwrap();
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let expected = ["hard", "interrupt:", "rps", "0.5", "%", "1000", "5.00", "\u{b5}s"];
+    assert!(fields.starts_with(&expected) && line.contains("NET_RX"), "{line}");
+    assert!(text.contains("INTERRUPTS") && !text.contains("timer"), "{text}");
 }
 
 #[test]
