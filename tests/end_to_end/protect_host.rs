@@ -479,11 +479,26 @@ fn of_two_redboxes_one_serves_and_the_other_takes_over() {
     });
     wait_for("the other one", || serves(active));
     check(names[active]);
+    // Unicast to a host of LAN A, by the tables of switches alone.
+    let far = san.link("eth0").unwrap().mac.unwrap();
+    assert!(ip(san, &format!("neigh replace 203.0.113.9 lladdr {far} dev eth9 nud permanent")));
+    let on_lan = san.namespace().run(|| std::net::UdpSocket::bind("0.0.0.0:0")).unwrap().unwrap();
+    on_lan.set_broadcast(true).unwrap();
+    on_lan.send_to(&[0; 8], "192.0.2.255:4200").unwrap();
+    let unicast_arrives = || {
+        let before = hub.statistics("p3").unwrap().tx_packets;
+        wait_for("unicast", || {
+            (0..20).for_each(|_| _ = socket.send_to(&[0; 8], "203.0.113.9:4201").unwrap());
+            hub.statistics("p3").unwrap().tx_packets >= before + 200
+        });
+    };
+    unicast_arrives();
     let shown = run_in([h1, h2][standby].namespace(), &["show", names[standby], "--nodes"]);
     assert!(shown.out.contains(&format!("standby: RedBox {}", macs[active])), "{}", shown.out);
     // Its programs in the kernel forward without their process, until the standby takes over.
     end_daemon(process_of(names[active]));
     wait_for("the standby serves", || serves(standby));
+    unicast_arrives();
     check(names[standby]);
     let events = run_in([h1, h2][standby].namespace(), &["show", names[standby], "--events"]);
     for text in ["this one is its standby", "serves the stations again"] {

@@ -244,6 +244,22 @@ pub trait DataPlane<E>: fmt::Debug {
         Ok(None)
     }
 
+    /// Blocks the host port of a RedBox until others have sent hellos: its link was down.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn listen(&self) -> Result<(), E> {
+        Ok(())
+    }
+
+    /// Tells other RedBoxes that this one ends.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn leave(&self) -> Result<(), E> {
+        Ok(())
+    }
+
     /// Returns the counters of a stream; `None`: no such stream.
     ///
     /// # Errors

@@ -142,20 +142,40 @@ impl ThreadState {
         lre.expire(*now_ns);
         // If a frame waits, the time of the thread can be hours ago.
         let now_ns = Clock::read().now_ns();
-        let Due { frames, hello, next_ms } = lre.supervise(now_ns);
+        lre.listen_after_stop(now_ns);
+        let Due { frames, to_host, next_ms } = lre.supervise(now_ns);
         let mut ports = Outputs { ports: outputs, former };
         for octets in &frames {
             if let Some(copies) = lre.send(now_ns, octets) {
                 ports.send(copies, pool.as_mut());
             }
         }
-        if let Some(octets) = &hello {
-            ports.send(lre.hello(now_ns, octets), pool.as_mut());
+        for octets in &to_host {
+            ports.send(lre.send_to_host(now_ns, octets), pool.as_mut());
         }
         for output in outputs.iter_mut().flatten() {
             output.flush(pool.as_mut());
         }
         Some(next_ms)
+    }
+
+    /// The link of the host port is up again.
+    pub(crate) fn listen(&mut self) {
+        if let Some(lre) = self.plane.lre() {
+            lre.listen(Clock::read().now_ns());
+        }
+    }
+
+    /// Tells other RedBoxes that this one ends.
+    pub(crate) fn leave(&mut self) {
+        let Self { plane, outputs, former, pool, .. } = self;
+        let Some(lre) = plane.lre() else { return };
+        let Some(octets) = lre.farewell() else { return };
+        let mut ports = Outputs { ports: outputs, former };
+        ports.send(lre.send_to_host(Clock::read().now_ns(), &octets), pool.as_mut());
+        for output in outputs.iter_mut().flatten() {
+            output.flush(pool.as_mut());
+        }
     }
 
     fn reclaim(&mut self, sockets: &[u32]) {

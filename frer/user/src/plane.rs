@@ -465,6 +465,14 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
         Ok(self.run(ThreadState::supervise)?)
     }
 
+    fn listen(&self) -> Result<(), E> {
+        Ok(self.run(ThreadState::listen)?)
+    }
+
+    fn leave(&self) -> Result<(), E> {
+        Ok(self.run(ThreadState::leave)?)
+    }
+
     fn read_stream(&self, name: &str) -> Result<Option<StreamReading>, E> {
         let name = name.to_owned();
         Ok(self.run(move |inside| inside.plane.read(&name, inside.now_ns))?)

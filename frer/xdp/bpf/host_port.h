@@ -62,8 +62,20 @@ static __always_inline __u64 rank(bool is_on_lan, bool serves, __u64 address)
 	return (__u64)is_on_lan << 63 | (__u64)serves << 62 | order;
 }
 
-/* Note a supervision frame from the host port: HostPort::hear. */
-static __noinline int hear(struct xdp_md *ctx, __u64 source)
+/* Whether its process has sent no hello lately. */
+static __always_inline bool is_silent(const struct frer_lre *e, __u64 now)
+{
+	return (__s64)(now - READ_ONCE(e->hello_ns)) > (__s64)FRER_LRE_OWN_SILENCE;
+}
+
+static __always_inline bool is_port_blocked(const struct frer_lre *e, __u64 now)
+{
+	return now < READ_ONCE(e->blocked_until_ns) ||
+	       (READ_ONCE(e->blocked_by) && is_silent(e, now));
+}
+
+/* Note a supervision frame from the host port: HostPort::hear. Not static: verified once. */
+__noinline int hear(struct xdp_md *ctx, __u64 source)
 {
 	__u32 zero = 0;
 	struct frer_lre *e = bpf_map_lookup_elem(&lre, &zero);
@@ -80,11 +92,11 @@ static __noinline int hear(struct xdp_md *ctx, __u64 source)
 	}
 	if (bpf_xdp_load_bytes(ctx, 0, &hello, sizeof(hello)) || !is_hello(&hello))
 		return 0;
-	until_ns = READ_ONCE(e->blocked_until_ns);
-	if (now < until_ns && READ_ONCE(e->blocked_by) == e->mac)
+	if (is_port_blocked(e, now) && READ_ONCE(e->blocked_by) == e->mac)
 		return 0;
-	own_rank = rank(READ_ONCE(e->is_on_lan), now >= until_ns, e->mac);
-	is_preceded = (__s64)(now - READ_ONCE(e->hello_ns)) > (__s64)FRER_LRE_OWN_SILENCE ||
+	until_ns = READ_ONCE(e->blocked_until_ns);
+	own_rank = rank(READ_ONCE(e->is_on_lan), !is_port_blocked(e, now), e->mac);
+	is_preceded = is_silent(e, now) ||
 		      rank(hello.state & HELLO_ON_LAN, hello.state & HELLO_SERVES, source) > own_rank;
 	if (is_preceded) {
 		WRITE_ONCE(e->blocked_by, source);
@@ -97,13 +109,12 @@ static __noinline int hear(struct xdp_md *ctx, __u64 source)
 
 /* Whether the host port is blocked. It keeps no value of its caller, whose stack is full
  * (Linux 6.1). */
-static __noinline bool is_blocked(void)
+__noinline int is_blocked(void)
 {
 	__u32 zero = 0;
 	struct frer_lre *e = bpf_map_lookup_elem(&lre, &zero);
-	__u64 until_ns = e ? READ_ONCE(e->blocked_until_ns) : 0;
 
-	return until_ns && lre_now_ns() < until_ns;
+	return e && is_port_blocked(e, lre_now_ns());
 }
 
 #endif

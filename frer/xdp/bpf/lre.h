@@ -82,7 +82,7 @@ static __always_inline int lre_from_host(struct xdp_md *ctx, const struct header
 			lre_count(counters, link_local);
 			return XDP_DROP;
 		}
-		if (unlikely(now < READ_ONCE(e->blocked_until_ns))) {
+		if (unlikely(is_blocked())) {
 			lre_count(counters, blocked);
 			return XDP_DROP;
 		}

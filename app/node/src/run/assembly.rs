@@ -30,7 +30,9 @@ use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
 use super::upkeep::Upkeep;
 use super::watch::{StreamReporter, Watcher};
-use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings, default_pin};
+use crate::config::{
+    Backend, Config, LinkConfig, NodeConfig, PortConfig, StreamSet, Warnings, default_pin,
+};
 use crate::control::{EventDetail, LinkState};
 
 /// Longest interval of polling reset timers of recovery functions.
@@ -381,6 +383,10 @@ impl Node {
         if before == Some(link) {
             return;
         }
+        let is_host = |prp: &LinkConfig| usize::from(prp.host.0) == index;
+        if link == LinkState::Up && self.setup.prp.as_ref().is_some_and(is_host) {
+            self.plane.listen().unwrap_or_else(|error| tracing::error!("{error}"));
+        }
         let interface = port.attached_interface();
         let what = match link {
             LinkState::Up => EventDetail::PortBack { interface },
@@ -395,7 +401,10 @@ impl Node {
         let port = &self.setup.ports[index];
         let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return };
         let attached = self.plane.ports().into_iter().find(|known| known.name == port.name);
-        let followed = if attached.is_some_and(|attached| attached.ifindex == link.index) {
+        // Moved to another namespace and back, it keeps its index, and has lost programs and sockets.
+        let was_missing = self.presence.get(&port.name) == Some(&LinkState::Missing);
+        let is_same = attached.is_some_and(|attached| attached.ifindex == link.index);
+        let followed = if is_same && !was_missing {
             self.plane.set_up(&port.name, link.up)
         } else {
             self.attach_port(index)

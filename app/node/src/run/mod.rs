@@ -172,6 +172,9 @@ impl Daemon {
         let Self { node, server, signals, monitor, notifier, .. } = &mut self;
         let end = serve(node, server, signals, monitor, notifier)?;
         log_failure(notifier.stopping());
+        if end == ExitAction::Remove || !self.node.plane.is_in_kernel() {
+            self.node.plane.leave().unwrap_or_else(|error| tracing::error!("{error}"));
+        }
         let restored = self.guard.is_none_or(guard::stop);
         self.server.flush(Duration::from_secs(1));
         match end {

@@ -8,18 +8,27 @@
 //! 2. one that serves already, so that one that returns interrupts nothing,
 //! 3. the smaller address.
 //!
-//! Programs in the kernel forward without their process: they yield then, before a standby takes over. All frames of a
-//! station have the numbers of the RedBox that serves. Between two of them, receivers have time to forget.
+//! Programs in the kernel forward without their process: they yield then, before a standby takes over. A standby without its
+//! process stays one. All frames of a station have the numbers of the RedBox that serves. Between two of them, receivers
+//! have time to forget.
+//!
+//! Switches have learnt that the stations are behind the former RedBox, and the nodes of the LANs too. The one that takes over
+//! sends a broadcast in the name of each ([`announcements`]).
 
 use core::cmp::Reverse;
 
-use onbeat_wire::MacAddress;
-use onbeat_wire::prp::hello::Hello;
+use alloc::vec::Vec;
 
-use super::{ABSENCE_NS, LIFE_CHECK_MS, NS_PER_MS, number_space};
+use onbeat_wire::prp::hello::Hello;
+use onbeat_wire::{EtherType, MacAddress};
+
+use super::{ABSENCE_NS, LIFE_CHECK_MS, NS_PER_MS, NodeReading, number_space};
 
 /// Period of hellos, in milliseconds: one arrives in the silence after a start.
 pub(super) const HELLO_MS: u32 = LIFE_CHECK_MS / 8;
+
+/// Two hellos.
+const HELLOS_NS: u64 = 2 * HELLO_MS as u64 * NS_PER_MS;
 
 /// Without an own hello for this time, any other RedBox has precedence.
 pub const OWN_SILENCE_NS: u64 = 2 * LIFE_CHECK_MS as u64 * NS_PER_MS;
@@ -48,8 +57,7 @@ impl HostPortTimes {
     /// Times for an EntryForgetTime.
     #[must_use]
     pub fn new(entry_forget_ms: u32) -> Self {
-        let hellos_ns = 2 * u64::from(HELLO_MS) * NS_PER_MS;
-        let yielding_ns = hellos_ns + number_space::reboot_silence_ns(entry_forget_ms);
+        let yielding_ns = HELLOS_NS + number_space::reboot_silence_ns(entry_forget_ms);
         Self { blocked_ns: OWN_SILENCE_NS + yielding_ns, yielding_ns }
     }
 }
@@ -104,7 +112,7 @@ impl HostPort {
 
     /// Returns whether the sender of a hello has precedence.
     fn is_preceded_by(&self, hello: &Hello, own: MacAddress, now_ns: u64) -> bool {
-        if now_ns.saturating_sub(self.hello_ns) > OWN_SILENCE_NS {
+        if self.is_silent(now_ns) {
             return true;
         }
         let serves = !self.is_blocked(now_ns);
@@ -115,7 +123,39 @@ impl HostPort {
     /// Returns whether nothing is forwarded from and to the host port.
     #[must_use]
     pub fn is_blocked(&self, now_ns: u64) -> bool {
-        now_ns < self.blocked_until_ns
+        now_ns < self.blocked_until_ns || (self.blocked_by.is_some() && self.is_silent(now_ns))
+    }
+
+    /// Returns whether its process has sent no hello lately.
+    pub(super) fn is_silent(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.hello_ns) > OWN_SILENCE_NS
+    }
+
+    /// Blocks the port until other RedBoxes have sent hellos: the segment may have changed.
+    pub fn listen(&mut self, now_ns: u64) {
+        self.blocked_until_ns = self.blocked_until_ns.max(now_ns + HELLOS_NS);
+    }
+
+    /// Prepares the next hello; returns the RedBox whose stations this one serves from now on, if it takes over.
+    pub fn supervise(
+        &mut self,
+        own: MacAddress,
+        hears_lan: bool,
+        times: HostPortTimes,
+        now_ns: u64,
+    ) -> Option<MacAddress> {
+        let was_silent = self.hello_ns > 0 && self.is_silent(now_ns);
+        if was_silent && self.blocked_by.is_some() {
+            self.blocked_until_ns = self.blocked_until_ns.max(now_ns + times.yielding_ns);
+        }
+        let is_over = now_ns >= self.blocked_until_ns;
+        let former = self.blocked_by.filter(|_| is_over);
+        if is_over {
+            self.blocked_by = None;
+        }
+        // While a LAN is connected to the port, another RedBox may serve.
+        self.is_on_lan = hears_lan && self.blocked_by != Some(own);
+        former.filter(|former| *former != own)
     }
 
     /// Returns why the host port of the node with address `own` is blocked; `None`: it forwards, or is silent after a start.
@@ -124,6 +164,39 @@ impl HostPort {
         let by = self.blocked_by.filter(|_| self.is_blocked(now_ns))?;
         Some(if by == own { Blocked::ByLan } else { Blocked::ByRedBox(by) })
     }
+}
+
+/// EtherType of frames that only switches read, as bonding sends them.
+const LOOPBACK: EtherType = EtherType(0x9000);
+
+/// Shortest frame, without its FCS.
+const SHORTEST: usize = 60;
+
+/// Frames by which switches learn that a RedBox has taken over from another one.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Announcements {
+    /// Of the stations that the other one represented: to the LANs.
+    pub to_lans: Vec<Vec<u8>>,
+    /// Of all other nodes: to the stations.
+    pub to_segment: Vec<Vec<u8>>,
+}
+
+/// Returns the frames after a takeover from `former`.
+#[must_use]
+pub fn announcements(former: MacAddress, nodes: &[NodeReading]) -> Announcements {
+    let mut announcements = Announcements::default();
+    for node in nodes.iter().filter(|node| node.mac != former) {
+        let mut octets = [[0xff; 6], node.mac.0].concat();
+        octets.extend(LOOPBACK.to_octets());
+        octets.resize(SHORTEST, 0);
+        let redbox = node.supervision.and_then(|supervision| supervision.redbox);
+        if redbox == Some(former) {
+            announcements.to_lans.push(octets);
+        } else {
+            announcements.to_segment.push(octets);
+        }
+    }
+    announcements
 }
 
 /// When the LANs brought frames, by their number.

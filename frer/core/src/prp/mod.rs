@@ -39,7 +39,7 @@ use onbeat_wire::prp::{self, Tail};
 use onbeat_wire::{EtherType, Frame, MacAddress, SequenceTag};
 
 pub use copies::{Copies, Copy, Outcome};
-pub use host_port::{Blocked, HostPort, HostPortTimes, LanPresence, OWN_SILENCE_NS};
+pub use host_port::{Blocked, HostPort, HostPortTimes, LanPresence, OWN_SILENCE_NS, announcements};
 pub use nodes::{LanRecord, NodeKind, NodeReading, Nodes, Supervision};
 pub use proxies::ProxyReading;
 pub use reading::{HostCounters, LanCounters, Reading};
@@ -502,17 +502,46 @@ impl Lre {
     #[must_use]
     pub fn supervise(&mut self, now_ns: u64) -> Due {
         let stations: Vec<_> = self.proxies.read().iter().map(|proxy| proxy.mac).collect();
-        let Parameters { mac, is_segment, .. } = self.parameters;
+        let Parameters { mac, is_segment, entry_forget_ms, .. } = self.parameters;
+        if !is_segment {
+            return self.supervisor.due(mac, &stations, self.silence_ms(now_ns), None);
+        }
         let received = self.lans.iter().map(|lan| lan.received).sum();
-        let is_on_lan = self.presence.is_present(received, now_ns);
-        self.host_port.is_on_lan = is_on_lan;
-        let serves = !self.host_port.is_blocked(now_ns);
-        let state = is_segment.then_some((is_on_lan, serves));
-        self.supervisor.due(mac, &stations, self.silence_ms(now_ns), state)
+        let hears_lan = self.presence.is_present(received, now_ns);
+        let times = HostPortTimes::new(entry_forget_ms);
+        let former = self.host_port.supervise(mac, hears_lan, times, now_ns);
+        let silence_ms = self.silence_ms(now_ns);
+        let mut due =
+            self.supervisor.due(mac, &stations, silence_ms, Some((&self.host_port, now_ns)));
+        if let Some(former) = former {
+            due.announce(announcements(former, &self.nodes.read()));
+        }
+        due
     }
 
-    /// Returns a hello as the host port sends it.
-    pub fn hello<'a>(&mut self, now_ns: u64, octets: &'a [u8]) -> Copies<'a> {
+    /// Blocks the host port of a RedBox until others have sent hellos: its link was down.
+    pub fn listen(&mut self, now_ns: u64) {
+        if self.parameters.is_segment {
+            self.host_port.listen(now_ns);
+        }
+    }
+
+    /// Like [`Lre::listen`], if this process was stopped meanwhile: it has sent no hello lately.
+    pub fn listen_after_stop(&mut self, now_ns: u64) {
+        if self.host_port.hello_ns > 0 && self.host_port.is_silent(now_ns) {
+            self.listen(now_ns);
+        }
+    }
+
+    /// Returns the last hello of a RedBox: another one may serve.
+    #[must_use]
+    pub fn farewell(&mut self) -> Option<Vec<u8>> {
+        let Parameters { mac, is_segment, .. } = self.parameters;
+        is_segment.then(|| self.supervisor.farewell(mac))
+    }
+
+    /// Returns a frame of the entity itself as the host port sends it.
+    pub fn send_to_host<'a>(&mut self, now_ns: u64, octets: &'a [u8]) -> Copies<'a> {
         self.host_port.hello_ns = now_ns;
         let copy = Copy { port: self.parameters.host, octets, added: AddedOctets::Nothing };
         Copies { copies: [Some(copy), None] }

@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
-use onbeat_wire::prp::hello::{self, Hello};
+use onbeat_wire::prp::hello::Hello;
 use onbeat_wire::prp::supervision;
 use onbeat_wire::{EtherType, MacAddress};
 
 use super::LIFE_CHECK_MS;
-use super::host_port::HELLO_MS;
+use super::host_port::{Announcements, HELLO_MS, HostPort};
 
 /// Shortest time between supervision frames of many stations, in milliseconds.
 const SHORTEST_INTERVAL_MS: u32 = 50;
@@ -17,10 +17,18 @@ const SHORTEST_INTERVAL_MS: u32 = 50;
 pub struct Due {
     /// Supervision frames without a trailer, to be numbered and sent on both LANs.
     pub frames: Vec<Vec<u8>>,
-    /// The hello of a RedBox, to be sent by the host port.
-    pub hello: Option<[u8; hello::LEN]>,
+    /// Of a RedBox: its hello, and others, to be sent by the host port.
+    pub to_host: Vec<Vec<u8>>,
     /// Time until the next ones, in milliseconds.
     pub next_ms: u32,
+}
+
+impl Due {
+    /// Adds the frames after a takeover.
+    pub fn announce(&mut self, announcements: Announcements) {
+        self.frames.extend(announcements.to_lans);
+        self.to_host.extend(announcements.to_segment);
+    }
 }
 
 /// The supervision frames of a node.
@@ -40,14 +48,14 @@ pub struct Supervisor {
 impl Supervisor {
     /// Returns what is due: within LifeCheckInterval one frame of the node and one of each station behind it, spread over
     /// the interval, and the hellos of a RedBox. `silence_ms`: the rest of the silence after a start. `state`: of a RedBox,
-    /// whether it hears a LAN, and whether it serves.
+    /// with the time.
     #[must_use]
     pub fn due(
         &mut self,
         node: MacAddress,
         behind: &[MacAddress],
         silence_ms: Option<u32>,
-        state: Option<(bool, bool)>,
+        state: Option<(&HostPort, u64)>,
     ) -> Due {
         let mut frames = Vec::new();
         if let Some(rest_ms) = silence_ms {
@@ -58,11 +66,20 @@ impl Supervisor {
         let longest_ms = if state.is_some() { HELLO_MS } else { u32::MAX };
         let next_ms = self.rest_ms.min(longest_ms);
         self.rest_ms -= next_ms;
-        let hello = state.map(|(is_on_lan, serves)| {
-            self.hellos = self.hellos.wrapping_add(1);
-            Hello { sender: node, number: self.hellos, is_on_lan, serves }.emit()
+        let hello = state.map(|(host_port, now_ns)| {
+            self.hello(node, host_port.is_on_lan, !host_port.is_blocked(now_ns))
         });
-        Due { frames, hello, next_ms }
+        Due { frames, to_host: hello.into_iter().collect(), next_ms }
+    }
+
+    /// Returns the hello of a RedBox that ends.
+    pub fn farewell(&mut self, node: MacAddress) -> Vec<u8> {
+        self.hello(node, false, false)
+    }
+
+    fn hello(&mut self, sender: MacAddress, is_on_lan: bool, serves: bool) -> Vec<u8> {
+        self.hellos = self.hellos.wrapping_add(1);
+        Hello { sender, number: self.hellos, is_on_lan, serves }.emit().to_vec()
     }
 
     /// Returns supervision frames, and the time until the next ones in milliseconds.

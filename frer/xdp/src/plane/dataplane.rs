@@ -76,6 +76,14 @@ impl<E: From<Error>> DataPlane<E> for Plane {
         Ok(Plane::change(self, names, gone, streams)?)
     }
 
+    fn listen(&self) -> Result<(), E> {
+        Ok(Plane::listen(self)?)
+    }
+
+    fn leave(&self) -> Result<(), E> {
+        Ok(Plane::leave(self)?)
+    }
+
     fn read_stream(&self, name: &str) -> Result<Option<StreamReading>, E> {
         Ok(Plane::read_stream(self, name)?)
     }

@@ -222,11 +222,13 @@ impl Both {
     fn supervise(&mut self) {
         let now_ns = self.now_ns();
         self.kernel.node.plane.supervise().unwrap();
-        let Due { frames, hello, .. } = self.judge.supervise(now_ns);
+        let Due { frames, to_host, .. } = self.judge.supervise(now_ns);
         for octets in frames {
             self.judge.send(now_ns, &octets).expect("the silence has ended");
         }
-        self.judge.hello(now_ns, &hello.expect("a RedBox"));
+        for octets in to_host {
+            self.judge.send_to_host(now_ns, &octets);
+        }
     }
 
     /// Compares tables and counters.

@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 
 use onbeat_frer::prp::{Blocked, Due, Lre, Outcome};
 
+use onbeat_wire::prp::hello::Hello;
+
 use super::{BROADCAST, HOST, LANS, MS, Parameters, check_balance, frame, lre, mac, parameters};
 
 /// Frames of one broadcast, of which more are a storm.
@@ -40,6 +42,8 @@ struct World {
     /// Broadcasts that the station and node 9 received.
     at_station: usize,
     at_node: usize,
+    /// Stations that a RedBox announced to node 9 after a takeover.
+    announced: usize,
 }
 
 impl World {
@@ -56,6 +60,7 @@ impl World {
             wire: VecDeque::new(),
             at_station: 0,
             at_node: 0,
+            announced: 0,
         }
     }
 
@@ -107,7 +112,7 @@ impl World {
             }
             let Some(lan) = lan else {
                 let is_of_station = from.is_none();
-                self.at_station += usize::from(!is_of_station && !is_hello(&octets));
+                self.at_station += usize::from(!is_of_station && is_of_test(&octets));
                 for to in 0..2 {
                     if from.is_none() || !self.is_segment_cut {
                         self.frame_of(to, from, now_ns, HOST, &octets);
@@ -123,7 +128,8 @@ impl World {
             if self.reaches(from, 2)
                 && matches!(self.node.frame(LANS[lan], now_ns, &octets), Outcome::Send(_))
             {
-                self.at_node += 1;
+                self.at_node += usize::from(is_of_test(&octets));
+                self.announced += usize::from(!is_of_test(&octets));
             }
         }
         frames
@@ -151,14 +157,16 @@ impl World {
             let Some((mut lre, at_ns)) = self.redboxes[at].take() else { continue };
             let mut next_ns = at_ns;
             if now_ns >= at_ns && self.without_process != Some(at) {
-                let Due { frames, hello, next_ms } = lre.supervise(now_ns);
+                let Due { frames, to_host, next_ms } = lre.supervise(now_ns);
                 next_ns = now_ns + u64::from(next_ms) * MS;
                 for octets in &frames {
                     let copies = lre.send(now_ns, octets).expect("the silence has ended");
                     self.sent(at, Outcome::Send(copies));
                 }
-                if let Some(octets) = hello.filter(|_| self.has_hellos) {
-                    self.sent(at, Outcome::Send(lre.hello(now_ns, &octets)));
+                for octets in to_host {
+                    if self.has_hellos || !is_hello(&octets) {
+                        self.sent(at, Outcome::Send(lre.send_to_host(now_ns, &octets)));
+                    }
                 }
             }
             self.redboxes[at] = Some((lre, next_ns));
@@ -214,6 +222,11 @@ struct Seen {
     most: usize,
 }
 
+/// A broadcast of the test.
+fn is_of_test(octets: &[u8]) -> bool {
+    octets[12..14] == [0x88, 0xb5]
+}
+
 fn is_hello(octets: &[u8]) -> bool {
     octets[..6] == onbeat_wire::prp::supervision::DESTINATION.0
 }
@@ -250,6 +263,7 @@ fn one_serves_and_the_other_takes_over_and_one_that_returns_interrupts_nothing()
         assert_eq!(blocked(&world, second, now_ns), standby_of(first));
         world.redboxes[first] = None;
         world.expect(&mut now_ns, 10_000, END);
+        assert_eq!(world.announced, 1, "the station, to the LANs");
         world.start(first, now_ns);
         world.expect(&mut now_ns, 60_000, 0);
         assert_eq!(blocked(&world, first, now_ns), standby_of(second));
@@ -345,6 +359,59 @@ fn programs_without_their_process_yield_before_the_other_takes_over() {
     assert_eq!(blocked(&world, 0, now_ns), standby_of(1));
 }
 
+/// The standby's process has ended, then that of the other one: nothing changes any more.
+#[test]
+fn a_standby_without_its_process_takes_nothing_over() {
+    let own = Parameters { is_segment: true, ..parameters(2) };
+    let mut standby = Lre::new(own, 0);
+    let now_ns = 10_000 * MS;
+    let hello = standby.supervise(now_ns).to_host.remove(0);
+    standby.send_to_host(now_ns, &hello);
+    let other = Hello { sender: mac(1), number: 0, is_on_lan: true, serves: true }.emit();
+    assert!(matches!(standby.frame(HOST, now_ns, &other), Outcome::Discard));
+    let is_blocked = |standby: &Lre, ms| standby.read().host_port.is_blocked(now_ns + ms * MS);
+    assert!(is_blocked(&standby, 4000) && is_blocked(&standby, 1_000_000));
+    // Its process returns, and hears nothing.
+    let again_ns = now_ns + 1_000_000 * MS;
+    let hello = standby.supervise(again_ns).to_host.remove(0);
+    standby.send_to_host(again_ns, &hello);
+    assert!(is_blocked(&standby, 1_000_999) && !is_blocked(&standby, 1_001_000));
+}
+
+/// The goodbye of one that is removed.
+#[test]
+fn one_that_ends_lets_the_other_serve_soon() {
+    let mut world = World::new(true);
+    let mut now_ns = 1000 * MS;
+    world.start(0, now_ns);
+    world.start(1, now_ns);
+    world.expect(&mut now_ns, 5000, START);
+    let (mut ending, _) = world.redboxes[0].take().unwrap();
+    let farewell = ending.farewell().expect("a RedBox");
+    world.sent(0, Outcome::Send(ending.send_to_host(now_ns, &farewell)));
+    world.settle(now_ns);
+    world.expect(&mut now_ns, 10_000, YIELD);
+    assert_eq!(blocked(&world, 1, now_ns), None);
+}
+
+/// A link of the segment returns, and a process that was stopped continues.
+#[test]
+fn one_that_was_away_listens_first() {
+    let own = Parameters { is_segment: true, ..parameters(2) };
+    let mut lre = Lre::new(own, 0);
+    let serves = |lre: &Lre, now_ns| !lre.read().host_port.is_blocked(now_ns);
+    let mut now_ns = 10_000 * MS;
+    lre.listen(now_ns);
+    assert!(!serves(&lre, now_ns + 499 * MS) && serves(&lre, now_ns + 500 * MS));
+    let hello = lre.supervise(now_ns).to_host.remove(0);
+    lre.send_to_host(now_ns, &hello);
+    now_ns += 12_000 * MS;
+    lre.listen_after_stop(now_ns);
+    let hello = Hello::parse(&lre.supervise(now_ns).to_host[0]).unwrap();
+    assert!(!hello.serves && !serves(&lre, now_ns + 499 * MS));
+    assert!(serves(&lre, now_ns + 500 * MS));
+}
+
 /// A process that stops for 4.5 s again and again.
 #[test]
 fn a_process_that_stops_at_times_stops_its_stations_for_a_second_at_most() {
@@ -387,24 +454,24 @@ fn other_supervision_frames_block_nothing() {
     let mut lre = Lre::new(own, 0);
     let mut other = Lre::new(Parameters { is_segment: true, ..parameters(1) }, 0);
     let now_ns = 10_000 * MS;
-    let Due { frames, hello, .. } = other.supervise(now_ns);
-    let hello = hello.expect("a RedBox");
+    let Due { frames, to_host, .. } = other.supervise(now_ns);
+    let [hello] = &to_host[..] else { panic!() };
     // Of a node on a LAN that is connected to the segment.
     let on_lan = super::both(other.send(now_ns, &frames[0]).unwrap());
-    let own_hello = lre.supervise(now_ns).hello.expect("a RedBox");
-    lre.hello(now_ns, &own_hello);
+    let own_hello = lre.supervise(now_ns).to_host.remove(0);
+    lre.send_to_host(now_ns, &own_hello);
     for octets in [&frames[0], &on_lan[0]] {
         assert!(matches!(lre.frame(HOST, now_ns, octets), Outcome::Discard));
         assert!(!lre.read().host_port.is_blocked(now_ns));
     }
-    assert!(matches!(lre.frame(HOST, now_ns, &hello), Outcome::Discard));
+    assert!(matches!(lre.frame(HOST, now_ns, hello), Outcome::Discard));
     assert!(lre.read().host_port.is_blocked(now_ns));
     // A LAN is connected: no hello changes that.
     assert!(matches!(lre.frame(HOST, now_ns, &own_hello), Outcome::Discard));
     let by_lan = Some(Blocked::ByLan);
-    assert!(matches!(lre.frame(HOST, now_ns + 4500 * MS, &hello), Outcome::Discard));
+    assert!(matches!(lre.frame(HOST, now_ns + 3500 * MS, hello), Outcome::Discard));
     let reading = lre.read();
-    assert_eq!(reading.host_port.blocked(reading.mac, now_ns + 4500 * MS), by_lan);
+    assert_eq!(reading.host_port.blocked(reading.mac, now_ns + 3500 * MS), by_lan);
     // As a reload with another interface.
     let host = onbeat_frer::spec::PortId(7);
     lre.set_parameters(Parameters { is_segment: true, host, ..parameters(2) });

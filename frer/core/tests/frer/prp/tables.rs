@@ -165,7 +165,10 @@ fn a_redbox_that_hears_itself_forwards_nothing_until_it_does_not() {
     let [own, _] = supervise(&mut lre, READY).remove(0);
     assert!(matches!(lre.frame(HOST, READY, &own), Outcome::Discard));
     let end_ns = READY + 5000 * MS;
-    for now_ns in [READY, end_ns - 1] {
+    for now_ns in [READY, READY + 2500 * MS, end_ns - 1] {
+        // Its process runs.
+        let hello = lre.supervise(now_ns).to_host.remove(0);
+        lre.send_to_host(now_ns, &hello);
         assert!(matches!(lre.frame(HOST, now_ns, &of_station), Outcome::Discard));
         assert!(!delivers(&mut lre, A, now_ns, &of_lan));
     }
@@ -173,7 +176,7 @@ fn a_redbox_that_hears_itself_forwards_nothing_until_it_does_not() {
     assert!(delivers(&mut lre, A, end_ns, &again));
     assert_eq!(send(&mut lre, end_ns + 400 * MS, &of_station).len(), 2);
     let reading = lre.read();
-    assert_eq!((reading.host.blocked, reading.host.link_local, reading.lans[0].blocked), (2, 1, 2));
+    assert_eq!((reading.host.blocked, reading.host.link_local, reading.lans[0].blocked), (3, 1, 3));
     check_balance(&reading);
 }
 

@@ -209,20 +209,41 @@ impl Plane {
         let mut stations: Vec<MacAddress> =
             state.tables.proxies.keys().into_iter().map(mac).collect();
         stations.sort_unstable();
-        let hello_state = state.hello_state(now_ns)?;
-        let Due { frames, hello, next_ms } =
-            state.supervisor.due(parameters.mac, &stations, silence_ms, hello_state);
+        let Due { frames, to_host, next_ms } =
+            state.due(&parameters, &stations, silence_ms, now_ns)?;
         let port = |slot: u8| self.ports.values().find(|port| port.slot == slot);
         let [a, b, host] = slots.map(|slot| port(slot).map(|port| port.ifindex));
         frames.iter().for_each(|octets| state.send(now_ns, octets, [a, b]));
-        if let (Some(octets), Some(host)) = (hello, host) {
-            state.send_hello(now_ns, &octets, host);
-        }
+        to_host.iter().for_each(|octets| state.send_to_host(now_ns, octets, host));
         drop(state);
         if !frames.is_empty() {
             self.attach_to_stacks()?;
         }
         Ok(Some(next_ms))
+    }
+
+    /// Blocks the host port of a RedBox until others have sent hellos.
+    pub(in super::super) fn listen(&self) -> Result<()> {
+        let Some(state) = self.lre.state() else { return Ok(()) };
+        if state.is_redbox() {
+            let mut host_port = state.host_port();
+            host_port.listen(self.lre_now_ns()?);
+            state.set_host_port(&host_port);
+        }
+        Ok(())
+    }
+
+    /// Tells other RedBoxes that this one ends.
+    pub(in super::super) fn leave(&self) -> Result<()> {
+        let (Some(mut state), Some([.., host])) = (self.lre.state(), self.lre.slots) else {
+            return Ok(());
+        };
+        let host = self.ports.values().find(|port| port.slot == host).map(|port| port.ifindex);
+        if let (true, Some(parameters)) = (state.is_redbox(), state.parameters.clone()) {
+            let octets = state.supervisor.farewell(parameters.mac);
+            state.send_to_host(self.lre_now_ns()?, &octets, host);
+        }
+        Ok(())
     }
 
     /// Returns the time of the programs' clock.

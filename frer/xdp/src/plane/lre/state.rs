@@ -9,8 +9,8 @@ use libbpf_rs::MapCore;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use onbeat_bpf::PlainData;
 use onbeat_frer::prp::{
-    HostCounters, HostPort, HostPortTimes, Lan, LanCounters, LanPresence, LanRecord, Nodes,
-    Parameters, ProxyReading, Reading, Supervisor,
+    Due, HostCounters, HostPort, HostPortTimes, Lan, LanCounters, LanPresence, LanRecord, Nodes,
+    Parameters, ProxyReading, Reading, Supervisor, announcements,
 };
 use onbeat_wire::prp::{Tail, supervision};
 use onbeat_wire::{Frame, MacAddress};
@@ -110,9 +110,7 @@ impl State {
             let silent_until_ns = if is_new { now_ns + parameters.reboot_silence_ns() } else { 0 };
             let start =
                 if *is_segment { HostPort::new(silent_until_ns) } else { HostPort::default() };
-            tables.store(word::BLOCKED_UNTIL_NS, start.blocked_until_ns);
-            tables.store(word::BLOCKED_BY, 0);
-            tables.store(word::HELLO_NS, start.hello_ns);
+            self.set_host_port(&start);
         }
         let times = HostPortTimes::new(parameters.entry_forget_ms);
         tables.store(word::BLOCKED_NS, times.blocked_ns);
@@ -407,23 +405,61 @@ impl State {
         }
     }
 
-    /// Of a RedBox: whether it hears a LAN, and whether it serves.
-    pub(super) fn hello_state(&mut self, now_ns: u64) -> Result<Option<(bool, bool)>> {
-        if !self.parameters.as_ref().is_some_and(|parameters| parameters.is_segment) {
-            return Ok(None);
+    /// Returns the frames that are due.
+    pub(super) fn due(
+        &mut self,
+        parameters: &Parameters,
+        stations: &[MacAddress],
+        silence_ms: Option<u32>,
+        now_ns: u64,
+    ) -> Result<Due> {
+        if !self.is_redbox() {
+            return Ok(self.supervisor.due(parameters.mac, stations, silence_ms, None));
         }
         let [a, b] = [c::LRE_LAN_A, c::LRE_LAN_B].map(|role| self.tables.counters(role));
         let received = lan_counters(&a?).received + lan_counters(&b?).received;
-        let is_on_lan = self.presence.is_present(received, now_ns);
-        self.tables.store(word::IS_ON_LAN, u64::from(is_on_lan));
-        Ok(Some((is_on_lan, now_ns >= self.tables.load(word::BLOCKED_UNTIL_NS))))
+        let hears_lan = self.presence.is_present(received, now_ns);
+        let times = HostPortTimes::new(parameters.entry_forget_ms);
+        let mut host_port = self.host_port();
+        let former = host_port.supervise(parameters.mac, hears_lan, times, now_ns);
+        self.set_host_port(&host_port);
+        let state = Some((&host_port, now_ns));
+        let mut due = self.supervisor.due(parameters.mac, stations, silence_ms, state);
+        if let Some(former) = former {
+            due.announce(announcements(former, &self.nodes.read()));
+        }
+        Ok(due)
     }
 
-    /// Sends the hello of a RedBox to its stations.
-    pub(super) fn send_hello(&self, now_ns: u64, octets: &[u8], ifindex: u32) {
+    pub(super) fn is_redbox(&self) -> bool {
+        self.parameters.as_ref().is_some_and(|parameters| parameters.is_segment)
+    }
+
+    /// Returns the state of the host port, which programs change at the same time.
+    pub(super) fn host_port(&self) -> HostPort {
+        let tables = &self.tables;
+        HostPort {
+            blocked_until_ns: tables.load(word::BLOCKED_UNTIL_NS),
+            blocked_by: Some(tables.load(word::BLOCKED_BY)).filter(|by| *by != 0).map(mac),
+            hello_ns: tables.load(word::HELLO_NS),
+            is_on_lan: tables.load(word::IS_ON_LAN) != 0,
+        }
+    }
+
+    /// Sets the state of the host port. A hello that a program notes meanwhile comes again.
+    pub(super) fn set_host_port(&self, host_port: &HostPort) {
+        let tables = &self.tables;
+        tables.store(word::BLOCKED_UNTIL_NS, host_port.blocked_until_ns);
+        tables.store(word::BLOCKED_BY, host_port.blocked_by.map_or(0, address));
+        tables.store(word::HELLO_NS, host_port.hello_ns);
+        tables.store(word::IS_ON_LAN, u64::from(host_port.is_on_lan));
+    }
+
+    /// Sends a frame to the stations of a RedBox.
+    pub(super) fn send_to_host(&self, now_ns: u64, octets: &[u8], ifindex: Option<u32>) {
         self.tables.store(word::HELLO_NS, now_ns);
         // An interface that is down has no stations.
-        let _ = send_to(&self.socket, ifindex, octets);
+        let _ = ifindex.map(|ifindex| send_to(&self.socket, ifindex, octets));
     }
 
     pub(super) fn read(&self) -> Result<Option<Reading>> {
@@ -458,12 +494,7 @@ impl State {
             evicted: self.nodes.evicted(),
             unknown_proxies: host.unknown_proxies,
             max_nodes: parameters.max_nodes,
-            host_port: HostPort {
-                blocked_until_ns: tables.load(word::BLOCKED_UNTIL_NS),
-                blocked_by: Some(tables.load(word::BLOCKED_BY)).filter(|by| *by != 0).map(mac),
-                hello_ns: tables.load(word::HELLO_NS),
-                is_on_lan: tables.load(word::IS_ON_LAN) != 0,
-            },
+            host_port: self.host_port(),
         }))
     }
 }

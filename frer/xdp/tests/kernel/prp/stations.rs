@@ -162,6 +162,11 @@ fn of_two_redboxes_one_has_precedence() {
         both.at(both.now_ns() + 4999 * MS);
         assert_eq!(!forwards(&mut both), is_preceded, "{what}");
         both.at(both.now_ns() + MS);
+        // A standby without its process stays one.
+        assert_eq!(forwards(&mut both), !is_preceded, "{what}");
+        both.supervise();
+        both.at(both.now_ns() + 1000 * MS);
+        both.supervise();
         assert!(forwards(&mut both), "{what}");
         // It loses its precedence: until receivers have forgotten its numbers.
         both.supervise();
