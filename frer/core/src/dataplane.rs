@@ -252,7 +252,7 @@ pub trait DataPlane<E>: fmt::Debug {
         Ok(())
     }
 
-    /// Tells other RedBoxes that this one ends.
+    /// Informs other RedBoxes that this one ends.
     ///
     /// # Errors
     /// The kernel refuses.

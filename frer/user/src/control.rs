@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use onbeat_frer::plane::Plane;
-use onbeat_frer::prp::{Due, LIFE_CHECK_MS};
+use onbeat_frer::prp::{DueFrames, LIFE_CHECK_MS};
 use onbeat_frer::spec::{MAX_PORTS, PortId};
 use onbeat_link::raw::{Clock, Pool};
 
@@ -143,7 +143,7 @@ impl ThreadState {
         // If a frame waits, the time of the thread can be hours ago.
         let now_ns = Clock::read().now_ns();
         lre.listen_after_stop(now_ns);
-        let Due { frames, to_host, next_ms } = lre.supervise(now_ns);
+        let DueFrames { frames, to_host, next_ms } = lre.supervise(now_ns);
         let mut ports = Outputs { ports: outputs, former };
         for octets in &frames {
             if let Some(copies) = lre.send(now_ns, octets) {
@@ -166,7 +166,7 @@ impl ThreadState {
         }
     }
 
-    /// Tells other RedBoxes that this one ends.
+    /// Informs other RedBoxes that this one ends.
     pub(crate) fn leave(&mut self) {
         let Self { plane, outputs, former, pool, .. } = self;
         let Some(lre) = plane.lre() else { return };

@@ -96,8 +96,8 @@ __noinline int hear(struct xdp_md *ctx, __u64 source)
 		return 0;
 	until_ns = READ_ONCE(e->blocked_until_ns);
 	own_rank = rank(READ_ONCE(e->is_on_lan), !is_port_blocked(e, now), e->mac);
-	is_preceded = is_silent(e, now) ||
-		      rank(hello.state & HELLO_ON_LAN, hello.state & HELLO_SERVES, source) > own_rank;
+	is_preceded = is_silent(e, now) || rank(hello.state & HELLO_ON_LAN,
+						hello.state & HELLO_SERVES, source) > own_rank;
 	if (is_preceded) {
 		WRITE_ONCE(e->blocked_by, source);
 		WRITE_ONCE(e->blocked_until_ns, now + e->blocked_ns);

@@ -11,7 +11,7 @@
 #define SUPERVISION  0x01004e1501ULL /* 01:15:4e:00:01:xx, FIRST_FIVE */
 #define MIN_UNTAGGED 60		     /* octets before the trailer */
 #define MIN_TAGGED   64
-#define LONGEST_LRE  0x3fff	   /* octets of any frame */
+#define LONGEST_LRE  0x3fff /* octets of any frame */
 
 /* The role of the port, enum frer_lre_role. */
 const volatile __u8 lre_role;

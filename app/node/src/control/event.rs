@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use onbeat_frer::prp::{Blocked, NodeKind, PrpEvent};
+use onbeat_frer::prp::{BlockCause, NodeKind, PrpEvent};
 use onbeat_frer::reading::PortLosses;
 use onbeat_frer::watch::EventKind;
 use onbeat_report::format::count_of;
@@ -220,8 +220,8 @@ impl EventDetail {
             }
             PrpEvent::TrailersRemoved(mac, _) => Self::TrailersRemoved { mac: mac.to_string() },
             PrpEvent::OtherProtocol(_) => Self::OtherProtocol,
-            PrpEvent::HostPortBlocked(Blocked::ByLan) => Self::HostPortBlocked,
-            PrpEvent::HostPortBlocked(Blocked::ByRedBox(mac)) => {
+            PrpEvent::HostPortBlocked(BlockCause::ByLan) => Self::HostPortBlocked,
+            PrpEvent::HostPortBlocked(BlockCause::ByRedBox(mac)) => {
                 Self::RedboxStandby { mac: mac.to_string() }
             }
             PrpEvent::HostPortForwards => Self::HostPortForwards,

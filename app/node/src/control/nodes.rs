@@ -1,6 +1,6 @@
 //! The tables of a PRP node, as `show --nodes` prints them.
 
-use onbeat_frer::prp::{Blocked, HostCounters, LanCounters, LanRecord, NodeKind, Reading};
+use onbeat_frer::prp::{BlockCause, HostCounters, LanCounters, LanRecord, NodeKind, Reading};
 use onbeat_report::format::{duration_ns, integer};
 use serde::{Deserialize, Serialize};
 
@@ -122,8 +122,8 @@ impl NodesStatus {
             redbox: node.supervision.and_then(|s| s.redbox).map(|mac| mac.to_string()),
         });
         let blocked = reading.host_port.blocked(reading.mac, now_ns).map(|blocked| match blocked {
-            Blocked::ByLan => reading.mac,
-            Blocked::ByRedBox(mac) => mac,
+            BlockCause::ByLan => reading.mac,
+            BlockCause::ByRedBox(mac) => mac,
         });
         let proxies = reading.proxies.iter();
         let proxies = proxies

@@ -257,7 +257,7 @@ mod tests {
             mac: "02:00:00:00:00:01".into(),
             next_sequence: 12_340,
             paths: vec![path("path1", 700, 300, 0), path("path2", 300, 700, 2)],
-            host: HostStatus { port: "host".into(), counters },
+            host: HostStatus { port: "host".into(), blocked_by: None, counters },
             senders: vec![SenderStatus {
                 mac: "02:00:00:00:00:07".into(),
                 a: frames(1000),

@@ -35,7 +35,7 @@ pub const OWN_SILENCE_NS: u64 = 2 * LIFE_CHECK_MS as u64 * NS_PER_MS;
 
 /// Why the host port is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blocked {
+pub enum BlockCause {
     /// A LAN is connected to it.
     ByLan,
     /// This RedBox serves its stations.
@@ -160,9 +160,9 @@ impl HostPort {
 
     /// Returns why the host port of the node with address `own` is blocked; `None`: it forwards, or is silent after a start.
     #[must_use]
-    pub fn blocked(&self, own: MacAddress, now_ns: u64) -> Option<Blocked> {
+    pub fn blocked(&self, own: MacAddress, now_ns: u64) -> Option<BlockCause> {
         let by = self.blocked_by.filter(|_| self.is_blocked(now_ns))?;
-        Some(if by == own { Blocked::ByLan } else { Blocked::ByRedBox(by) })
+        Some(if by == own { BlockCause::ByLan } else { BlockCause::ByRedBox(by) })
     }
 }
 

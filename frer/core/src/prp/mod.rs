@@ -39,11 +39,13 @@ use onbeat_wire::prp::{self, Tail};
 use onbeat_wire::{EtherType, Frame, MacAddress, SequenceTag};
 
 pub use copies::{Copies, Copy, Outcome};
-pub use host_port::{Blocked, HostPort, HostPortTimes, LanPresence, OWN_SILENCE_NS, announcements};
+pub use host_port::{
+    BlockCause, HostPort, HostPortTimes, LanPresence, OWN_SILENCE_NS, announcements,
+};
 pub use nodes::{LanRecord, NodeKind, NodeReading, Nodes, Supervision};
 pub use proxies::ProxyReading;
 pub use reading::{HostCounters, LanCounters, Reading};
-pub use supervisor::{Due, Supervisor};
+pub use supervisor::{DueFrames, Supervisor};
 pub use watch::{Observer, PrpEvent};
 
 use crate::spec::PortId;
@@ -500,7 +502,7 @@ impl Lre {
 
     /// Returns the frames that are due.
     #[must_use]
-    pub fn supervise(&mut self, now_ns: u64) -> Due {
+    pub fn supervise(&mut self, now_ns: u64) -> DueFrames {
         let stations: Vec<_> = self.proxies.read().iter().map(|proxy| proxy.mac).collect();
         let Parameters { mac, is_segment, entry_forget_ms, .. } = self.parameters;
         if !is_segment {

@@ -14,7 +14,7 @@ const SHORTEST_INTERVAL_MS: u32 = 50;
 
 /// Frames that a node sends of its own.
 #[derive(Debug, Default)]
-pub struct Due {
+pub struct DueFrames {
     /// Supervision frames without a trailer, to be numbered and sent on both LANs.
     pub frames: Vec<Vec<u8>>,
     /// Of a RedBox: its hello, and others, to be sent by the host port.
@@ -23,7 +23,7 @@ pub struct Due {
     pub next_ms: u32,
 }
 
-impl Due {
+impl DueFrames {
     /// Adds the frames after a takeover.
     pub fn announce(&mut self, announcements: Announcements) {
         self.frames.extend(announcements.to_lans);
@@ -56,7 +56,7 @@ impl Supervisor {
         behind: &[MacAddress],
         silence_ms: Option<u32>,
         state: Option<(&HostPort, u64)>,
-    ) -> Due {
+    ) -> DueFrames {
         let mut frames = Vec::new();
         if let Some(rest_ms) = silence_ms {
             self.rest_ms = rest_ms;
@@ -69,7 +69,7 @@ impl Supervisor {
         let hello = state.map(|(host_port, now_ns)| {
             self.hello(node, host_port.is_on_lan, !host_port.is_blocked(now_ns))
         });
-        Due { frames, to_host: hello.into_iter().collect(), next_ms }
+        DueFrames { frames, to_host: hello.into_iter().collect(), next_ms }
     }
 
     /// Returns the hello of a RedBox that ends.

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use onbeat_wire::MacAddress;
 use onbeat_wire::prp::Lan;
 
-use super::{ABSENCE_NS, Blocked, NS_PER_MS, NodeKind, NodeReading, Reading};
+use super::{ABSENCE_NS, BlockCause, NS_PER_MS, NodeKind, NodeReading, Reading};
 
 /// An event of a PRP node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum PrpEvent {
     /// A LAN brings frames of another protocol of redundancy.
     OtherProtocol(Lan),
     /// The host port of a RedBox is blocked.
-    HostPortBlocked(Blocked),
+    HostPortBlocked(BlockCause),
     /// The host port of a RedBox forwards again.
     HostPortForwards,
     /// The NodesTable is full of nodes in use: frames of further nodes may be delivered twice.
@@ -117,7 +117,7 @@ pub struct Observer {
     returns: [Condition; 2],
     own_of_other_lan: [u64; 2],
     other_protocol: [Condition; 2],
-    blocked: Option<Blocked>,
+    blocked: Option<BlockCause>,
     full: Condition,
     limit: NodeEventLimit,
 }

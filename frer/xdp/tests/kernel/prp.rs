@@ -11,7 +11,7 @@ mod table;
 
 use std::path::Path;
 
-use onbeat_frer::prp::{Due, Lan, LanPort, Lre, Outcome, Parameters, Reading};
+use onbeat_frer::prp::{DueFrames, Lan, LanPort, Lre, Outcome, Parameters, Reading};
 use onbeat_frer::spec::PortId;
 use onbeat_frer_xdp::Options;
 use onbeat_testing::prp::{File, supervision_of};
@@ -222,7 +222,7 @@ impl Both {
     fn supervise(&mut self) {
         let now_ns = self.now_ns();
         self.kernel.node.plane.supervise().unwrap();
-        let Due { frames, to_host, .. } = self.judge.supervise(now_ns);
+        let DueFrames { frames, to_host, .. } = self.judge.supervise(now_ns);
         for octets in frames {
             self.judge.send(now_ns, &octets).expect("the silence has ended");
         }

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use onbeat_frer::prp::{Blocked, Due, Lre, Outcome};
+use onbeat_frer::prp::{BlockCause, DueFrames, Lre, Outcome};
 
 use onbeat_wire::prp::hello::Hello;
 
@@ -157,7 +157,7 @@ impl World {
             let Some((mut lre, at_ns)) = self.redboxes[at].take() else { continue };
             let mut next_ns = at_ns;
             if now_ns >= at_ns && self.without_process != Some(at) {
-                let Due { frames, to_host, next_ms } = lre.supervise(now_ns);
+                let DueFrames { frames, to_host, next_ms } = lre.supervise(now_ns);
                 next_ns = now_ns + u64::from(next_ms) * MS;
                 for octets in &frames {
                     let copies = lre.send(now_ns, octets).expect("the silence has ended");
@@ -176,8 +176,8 @@ impl World {
 
     /// Runs for a time, with a broadcast of the station and of node 9 every 100 ms. Returns the broadcasts that arrived
     /// once, those that arrived twice, and the most frames of one.
-    fn run(&mut self, now_ns: &mut u64, ms: u64) -> Seen {
-        let mut seen = Seen::default();
+    fn run(&mut self, now_ns: &mut u64, ms: u64) -> Deliveries {
+        let mut seen = Deliveries::default();
         for step in 0..ms / 10 {
             *now_ns += 10 * MS;
             self.supervise(*now_ns);
@@ -213,7 +213,7 @@ impl World {
 }
 
 #[derive(Debug, Default, PartialEq)]
-struct Seen {
+struct Deliveries {
     sent: usize,
     /// Broadcasts that arrived once in both directions.
     both: usize,
@@ -232,14 +232,14 @@ fn is_hello(octets: &[u8]) -> bool {
 }
 
 /// Why a RedBox does not serve.
-fn blocked(world: &World, redbox: usize, now_ns: u64) -> Option<Blocked> {
+fn blocked(world: &World, redbox: usize, now_ns: u64) -> Option<BlockCause> {
     let reading = world.read(redbox);
     check_balance(&reading);
     reading.host_port.blocked(reading.mac, now_ns)
 }
 
-fn standby_of(redbox: usize) -> Option<Blocked> {
-    Some(Blocked::ByRedBox(mac(redbox as u16 + 1)))
+fn standby_of(redbox: usize) -> Option<BlockCause> {
+    Some(BlockCause::ByRedBox(mac(redbox as u16 + 1)))
 }
 
 /// A start has a silence of 500 ms: of ten broadcasts a second, 6 are lost at most.
@@ -454,7 +454,7 @@ fn other_supervision_frames_block_nothing() {
     let mut lre = Lre::new(own, 0);
     let mut other = Lre::new(Parameters { is_segment: true, ..parameters(1) }, 0);
     let now_ns = 10_000 * MS;
-    let Due { frames, to_host, .. } = other.supervise(now_ns);
+    let DueFrames { frames, to_host, .. } = other.supervise(now_ns);
     let [hello] = &to_host[..] else { panic!() };
     // Of a node on a LAN that is connected to the segment.
     let on_lan = super::both(other.send(now_ns, &frames[0]).unwrap());
@@ -468,7 +468,7 @@ fn other_supervision_frames_block_nothing() {
     assert!(lre.read().host_port.is_blocked(now_ns));
     // A LAN is connected: no hello changes that.
     assert!(matches!(lre.frame(HOST, now_ns, &own_hello), Outcome::Discard));
-    let by_lan = Some(Blocked::ByLan);
+    let by_lan = Some(BlockCause::ByLan);
     assert!(matches!(lre.frame(HOST, now_ns + 3500 * MS, hello), Outcome::Discard));
     let reading = lre.read();
     assert_eq!(reading.host_port.blocked(reading.mac, now_ns + 3500 * MS), by_lan);

@@ -1,6 +1,6 @@
 //! NodesTable and ProxyNodeTable: floods, ageing, stations that move, supervision, changed parameters.
 
-use onbeat_frer::prp::{Due, Lan, NodeKind, Outcome, Parameters};
+use onbeat_frer::prp::{DueFrames, Lan, NodeKind, Outcome, Parameters};
 use onbeat_wire::random::Random;
 
 use super::{
@@ -204,7 +204,7 @@ fn every_station_is_supervised_within_the_interval() {
         let mut elapsed_ms = 0;
         // A quarter more for the rounding of intervals.
         while elapsed_ms < 2500 {
-            let Due { frames, next_ms, .. } = redbox.supervise(READY);
+            let DueFrames { frames, next_ms, .. } = redbox.supervise(READY);
             for octets in frames {
                 let copies = redbox.send(READY, &octets).unwrap();
                 for (port, octets) in super::LANS.into_iter().zip(super::both(copies)) {

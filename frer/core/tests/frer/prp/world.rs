@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 
-use onbeat_frer::prp::{Due, Lre, Outcome};
+use onbeat_frer::prp::{DueFrames, Lre, Outcome};
 use onbeat_wire::random::Random;
 use onbeat_wire::{Frame, MacAddress};
 
@@ -365,7 +365,7 @@ impl World {
                 Event::Arrival { node, port, octets } => self.arrive(now_ns, node, port, &octets),
                 Event::Supervision(at) if until_ns < u64::MAX => {
                     let lre = &mut self.nodes[at].lre;
-                    let Due { frames, next_ms, .. } = lre.supervise(now_ns);
+                    let DueFrames { frames, next_ms, .. } = lre.supervise(now_ns);
                     self.host_frames += frames.len() as u64;
                     for frame in frames {
                         let Some(copies) = self.nodes[at].lre.send(now_ns, &frame) else {

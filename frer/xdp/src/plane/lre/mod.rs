@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::time::{ClockId, clock_gettime};
 use onbeat_frer::dataplane::Mode;
-use onbeat_frer::prp::{Due, Parameters, Reading};
+use onbeat_frer::prp::{DueFrames, OWN_SILENCE_NS, Parameters, Reading};
 use onbeat_wire::MacAddress;
 
 use self::state::State;
@@ -36,6 +36,9 @@ type EntitySlots = [u8; 3];
 
 /// The roles of these ports.
 const ROLES: [u32; 3] = [c::LRE_LAN_A, c::LRE_LAN_B, c::LRE_HOST];
+
+// The programs have the same time.
+const _: () = assert!(c::LRE_OWN_SILENCE == OWN_SILENCE_NS);
 
 /// The entity of a node, if it has one.
 #[derive(Debug, Default)]
@@ -209,7 +212,7 @@ impl Plane {
         let mut stations: Vec<MacAddress> =
             state.tables.proxies.keys().into_iter().map(mac).collect();
         stations.sort_unstable();
-        let Due { frames, to_host, next_ms } =
+        let DueFrames { frames, to_host, next_ms } =
             state.due(&parameters, &stations, silence_ms, now_ns)?;
         let port = |slot: u8| self.ports.values().find(|port| port.slot == slot);
         let [a, b, host] = slots.map(|slot| port(slot).map(|port| port.ifindex));
@@ -233,7 +236,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Tells other RedBoxes that this one ends.
+    /// Informs other RedBoxes that this one ends.
     pub(in super::super) fn leave(&self) -> Result<()> {
         let (Some(mut state), Some([.., host])) = (self.lre.state(), self.lre.slots) else {
             return Ok(());

@@ -9,8 +9,8 @@ use libbpf_rs::MapCore;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use onbeat_bpf::PlainData;
 use onbeat_frer::prp::{
-    Due, HostCounters, HostPort, HostPortTimes, Lan, LanCounters, LanPresence, LanRecord, Nodes,
-    Parameters, ProxyReading, Reading, Supervisor, announcements,
+    DueFrames, HostCounters, HostPort, HostPortTimes, Lan, LanCounters, LanPresence, LanRecord,
+    Nodes, Parameters, ProxyReading, Reading, Supervisor, announcements,
 };
 use onbeat_wire::prp::{Tail, supervision};
 use onbeat_wire::{Frame, MacAddress};
@@ -412,7 +412,7 @@ impl State {
         stations: &[MacAddress],
         silence_ms: Option<u32>,
         now_ns: u64,
-    ) -> Result<Due> {
+    ) -> Result<DueFrames> {
         if !self.is_redbox() {
             return Ok(self.supervisor.due(parameters.mac, stations, silence_ms, None));
         }
