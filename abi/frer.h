@@ -478,10 +478,10 @@ struct frer_lre {
 	__u64 blocked_by; /* address; 0: the silence after a start */
 	__u64 hello_ns;	  /* the last own one */
 	__u64 is_on_lan;  /* as in it */
+	__u64 other_ns;	  /* the last one of another RedBox; 0: none */
 	/* onbeat_frer::prp::HostPortTimes */
 	__u64 blocked_ns;
 	__u64 yielding_ns;
-	__u64 padding;
 };
 
 /* What a node sent on one LAN. */

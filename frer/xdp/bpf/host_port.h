@@ -92,6 +92,7 @@ __noinline int hear(struct xdp_md *ctx, __u64 source)
 	}
 	if (bpf_xdp_load_bytes(ctx, 0, &hello, sizeof(hello)) || !is_hello(&hello))
 		return 0;
+	WRITE_ONCE(e->other_ns, now);
 	if (is_port_blocked(e, now) && READ_ONCE(e->blocked_by) == e->mac)
 		return 0;
 	until_ns = READ_ONCE(e->blocked_until_ns);

@@ -73,6 +73,8 @@ pub struct HostPort {
     pub hello_ns: u64,
     /// Whether a LAN had brought frames then.
     pub is_on_lan: bool,
+    /// Time of the last hello of another RedBox; 0: none.
+    pub other_ns: u64,
 }
 
 impl HostPort {
@@ -96,6 +98,7 @@ impl HostPort {
             return;
         }
         let Some(hello) = hello else { return };
+        self.other_ns = now_ns;
         if self.blocked_by == Some(own) && self.is_blocked(now_ns) {
             return;
         }
@@ -131,9 +134,11 @@ impl HostPort {
         now_ns.saturating_sub(self.hello_ns) > OWN_SILENCE_NS
     }
 
-    /// Blocks the port until other RedBoxes have sent hellos: the segment may have changed.
+    /// Blocks the port until other RedBoxes have sent hellos, if there are any: one may serve by now.
     pub fn listen(&mut self, now_ns: u64) {
-        self.blocked_until_ns = self.blocked_until_ns.max(now_ns + HELLOS_NS);
+        if self.other_ns > 0 {
+            self.blocked_until_ns = self.blocked_until_ns.max(now_ns + HELLOS_NS);
+        }
     }
 
     /// Prepares the next hello; returns the RedBox whose stations this one serves from now on, if it takes over.

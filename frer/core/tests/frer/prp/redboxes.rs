@@ -401,6 +401,14 @@ fn one_that_was_away_listens_first() {
     let mut lre = Lre::new(own, 0);
     let serves = |lre: &Lre, now_ns| !lre.read().host_port.is_blocked(now_ns);
     let mut now_ns = 10_000 * MS;
+    // Alone, it forwards at once.
+    lre.listen(now_ns);
+    assert!(serves(&lre, now_ns));
+    let hello = lre.supervise(now_ns).to_host.remove(0);
+    lre.send_to_host(now_ns, &hello);
+    let other = Hello { sender: mac(9), number: 0, is_on_lan: true, serves: false }.emit();
+    assert!(matches!(lre.frame(HOST, now_ns, &other), Outcome::Discard));
+    assert!(serves(&lre, now_ns));
     lre.listen(now_ns);
     assert!(!serves(&lre, now_ns + 499 * MS) && serves(&lre, now_ns + 500 * MS));
     let hello = lre.supervise(now_ns).to_host.remove(0);

@@ -443,6 +443,7 @@ impl State {
             blocked_by: Some(tables.load(word::BLOCKED_BY)).filter(|by| *by != 0).map(mac),
             hello_ns: tables.load(word::HELLO_NS),
             is_on_lan: tables.load(word::IS_ON_LAN) != 0,
+            other_ns: tables.load(word::OTHER_NS),
         }
     }
 
@@ -453,6 +454,7 @@ impl State {
         tables.store(word::BLOCKED_BY, host_port.blocked_by.map_or(0, address));
         tables.store(word::HELLO_NS, host_port.hello_ns);
         tables.store(word::IS_ON_LAN, u64::from(host_port.is_on_lan));
+        tables.store(word::OTHER_NS, host_port.other_ns);
     }
 
     /// Sends a frame to the stations of a RedBox.

@@ -29,6 +29,7 @@ pub(super) mod word {
     pub(in super::super) const BLOCKED_BY: usize = offset_of!(frer_lre, blocked_by) / 8;
     pub(in super::super) const HELLO_NS: usize = offset_of!(frer_lre, hello_ns) / 8;
     pub(in super::super) const IS_ON_LAN: usize = offset_of!(frer_lre, is_on_lan) / 8;
+    pub(in super::super) const OTHER_NS: usize = offset_of!(frer_lre, other_ns) / 8;
     pub(in super::super) const BLOCKED_NS: usize = offset_of!(frer_lre, blocked_ns) / 8;
     pub(in super::super) const YIELDING_NS: usize = offset_of!(frer_lre, yielding_ns) / 8;
     pub(in super::super) const PORTS: usize = offset_of!(frer_lre, ports) / 8;

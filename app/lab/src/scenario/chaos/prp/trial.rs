@@ -310,7 +310,9 @@ impl Actor<'_> {
         }
         if port.is_none() {
             let span = Span { from: span.from, to: span.to + SILENCE_NS };
-            self.outages.push(Outage { node, port, span, only_sending: true });
+            // A RedBox may be the standby of another one: it forwards nothing yet.
+            let only_sending = !self.plan.nodes[node].is_redbox;
+            self.outages.push(Outage { node, port, span, only_sending });
         }
     }
 }
