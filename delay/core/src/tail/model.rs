@@ -75,8 +75,8 @@ pub enum Refusal {
     },
     /// The longest delays have two causes.
     #[error(
-        "the longest {longest} delays are at least {gap_ns} ns above all others: they have another cause, and are \
-         too few for a tail of their own"
+        "delays above a gap of {gap_ns} ns ({longest} of them) have another cause than all others, and are too few for a \
+         tail of their own"
     )]
     Gap {
         /// The number of delays above the gap.

@@ -46,7 +46,8 @@ impl Beds {
     fn tcpdump(&self, at: usize) -> Service {
         let world = [&self.judge.world, &self.other][at];
         let mut command = Command::new("tcpdump");
-        command.args(["-n", "-i", "r0", "-w", "/dev/null"]);
+        // As another user, it would give /dev/null to that user.
+        command.args(["-Z", "root", "-n", "-i", "r0", "-w", "/dev/null"]);
         Service::start(&world.receiver, &mut command)
     }
 
