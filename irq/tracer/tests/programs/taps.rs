@@ -107,14 +107,22 @@ impl PassedPackets {
     }
 }
 
+fn median(of: &[f64]) -> f64 {
+    let mut sorted = of.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
 /// Both flows have the same reader and the same packets in the same phase. tcpdump runs in one world, and then in the other:
 /// their threads differ.
 #[test]
 fn tcpdump_is_charged_and_not_the_reader() {
-    const ROUNDS: usize = 4;
+    const ROUNDS: usize = 16;
     const PASSES: usize = 2;
     let Some(mut beds) = Beds::new() else { return };
-    let mut sums = [0.0; 4];
+    // Of each pass: another process may take the CPU from one.
+    let mut passes: [Vec<f64>; 4] = Default::default();
+    let mut medians = [0.0; 4];
     let right = (0..ROUNDS).any(|_| {
         for at in [1, 0] {
             let service = beds.tcpdump(at);
@@ -131,14 +139,15 @@ fn tcpdump_is_charged_and_not_the_reader() {
                 assert_eq!(found.evidence(tcpdump), [Attribution::Owner]);
                 let truth = found.ran_ns[at] - found.ran_ns[1 - at];
                 let ns = [beside.ns as f64, alone.ns as f64, taps.ns as f64, truth];
-                sums.iter_mut().zip(ns).for_each(|(sum, ns)| *sum += ns / f64::from(PACKETS));
+                passes.iter_mut().zip(ns).for_each(|(of, ns)| of.push(ns / f64::from(PACKETS)));
             }
         }
-        let [beside, alone, taps, truth] = sums;
+        medians = passes.each_ref().map(|of| median(of));
+        let [beside, alone, taps, truth] = medians;
         [beside / alone, taps / truth].iter().all(|ratio| (0.8..1.25).contains(ratio))
     });
-    println!("sums of ns per packet: reader beside tcpdump, alone, tcpdump, truth: {sums:.0?}");
-    assert!(right, "{sums:.0?}");
+    println!("ns per packet: reader beside tcpdump, alone, tcpdump, truth: {medians:.0?}");
+    assert!(right, "{medians:.0?}");
     let service = beds.tcpdump(0);
     beds.wait_for(&[process(service.id())]);
     assert_eq!(beds.programs_at_ingress(), 1);
