@@ -143,7 +143,7 @@ impl ThreadState {
         // If a frame waits, the time of the thread can be hours ago.
         let now_ns = Clock::read().now_ns();
         lre.listen_after_stop(now_ns);
-        let DueFrames { frames, to_host, next_ms } = lre.supervise(now_ns);
+        let DueFrames { frames, to_host, next_ms, .. } = lre.supervise(now_ns);
         let mut ports = Outputs { ports: outputs, former };
         for octets in &frames {
             if let Some(copies) = lre.send(now_ns, octets) {

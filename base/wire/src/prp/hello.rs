@@ -17,12 +17,10 @@ const STATE_LEN: u8 = 1;
 const IS_ON_LAN: u8 = 1;
 const SERVES: u8 = 2;
 
-/// Octets before the first TLV.
-const HEAD: usize = 14 + supervision::HEADER_LEN;
-/// Octets of a TLV with an address.
-const ADDRESS_TLV: usize = 8;
-/// Place of the state.
-const AT_STATE: usize = HEAD + 2 * ADDRESS_TLV + 2;
+/// Octets of addresses and EtherType.
+const HEAD: usize = 14;
+/// Place of the state, whose TLV is in place of the end TLV of a supervision frame.
+const AT_STATE: usize = HEAD + supervision::MAX_LEN;
 
 /// Octets of a hello.
 pub const LEN: usize = AT_STATE + 3;
@@ -45,15 +43,19 @@ impl Hello {
     #[must_use]
     pub fn emit(&self) -> [u8; LEN] {
         let mut octets = [0; LEN];
-        let [hi, lo] = self.number.to_be_bytes();
         octets[..6].copy_from_slice(&supervision::DESTINATION.0);
         octets[6..12].copy_from_slice(&self.sender.0);
-        octets[12..14].copy_from_slice(&EtherType::PRP.to_octets());
-        octets[14..HEAD].copy_from_slice(&[0, supervision::VERSION as u8, hi, lo]);
-        for (at, kind) in [(HEAD, 20), (HEAD + ADDRESS_TLV, 30)] {
-            octets[at..at + 2].copy_from_slice(&[kind, 6]);
-            octets[at + 2..at + ADDRESS_TLV].copy_from_slice(&self.sender.0);
-        }
+        octets[12..HEAD].copy_from_slice(&EtherType::PRP.to_octets());
+        let content = supervision::Repr {
+            path: 0,
+            version: supervision::VERSION,
+            sequence: self.number,
+            kind: supervision::NodeKind::DuplicateDiscard,
+            node: self.sender,
+            redbox: Some(self.sender),
+        };
+        let written = content.emit(&mut octets[HEAD..]);
+        debug_assert_eq!(written, Ok(supervision::MAX_LEN));
         octets[AT_STATE - 2..AT_STATE].copy_from_slice(&[STATE, STATE_LEN]);
         octets[AT_STATE] = u8::from(self.is_on_lan) * IS_ON_LAN + u8::from(self.serves) * SERVES;
         octets
@@ -110,7 +112,7 @@ mod tests {
             assert_eq!(Hello::parse(&sound[..at]), None);
         }
         let mut group = sound;
-        for at in [6, HEAD + 2, HEAD + ADDRESS_TLV + 2] {
+        for at in [6, 20, 28] {
             group[at] |= 1;
         }
         assert_eq!(Hello::parse(&group), None);

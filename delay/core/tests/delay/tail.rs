@@ -20,7 +20,7 @@ fn pareto(shape: f64) -> impl FnMut(&mut Random) -> f64 {
     move |random| BODY + pareto.exceeded_with(1.0 - random.uniform())
 }
 
-/// Of many measurements, the interval contains the truth in about as many as it states, both for a probability and
+/// The share of measurements whose interval contains the truth is the stated one, both for a probability and
 /// for a delay.
 #[test]
 fn intervals_hold_the_truth() {

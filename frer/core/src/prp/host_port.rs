@@ -142,7 +142,7 @@ impl HostPort {
     }
 
     /// Prepares the next hello; returns the RedBox whose stations this one serves from now on, if it takes over.
-    pub fn supervise(
+    pub(super) fn supervise(
         &mut self,
         own: MacAddress,
         hears_lan: bool,
@@ -206,7 +206,7 @@ pub fn announcements(former: MacAddress, nodes: &[NodeReading]) -> Announcements
 
 /// When the LANs brought frames, by their number.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct LanPresence {
+pub(super) struct LanPresence {
     received: u64,
     /// Time of the last change; `None`: not asked yet.
     at_ns: Option<u64>,
@@ -214,7 +214,7 @@ pub struct LanPresence {
 
 impl LanPresence {
     /// Returns whether a LAN has brought frames lately. After a start, that is supposed.
-    pub fn is_present(&mut self, received: u64, now_ns: u64) -> bool {
+    pub(super) fn is_present(&mut self, received: u64, now_ns: u64) -> bool {
         if self.at_ns.is_none() || received != self.received {
             (self.received, self.at_ns) = (received, Some(now_ns));
         }

@@ -39,9 +39,7 @@ use onbeat_wire::prp::{self, Tail};
 use onbeat_wire::{EtherType, Frame, MacAddress, SequenceTag};
 
 pub use copies::{Copies, Copy, Outcome};
-pub use host_port::{
-    BlockCause, HostPort, HostPortTimes, LanPresence, OWN_SILENCE_NS, announcements,
-};
+pub use host_port::{BlockCause, HostPort, HostPortTimes, OWN_SILENCE_NS, announcements};
 pub use nodes::{LanRecord, NodeKind, NodeReading, Nodes, Supervision};
 pub use proxies::ProxyReading;
 pub use reading::{HostCounters, LanCounters, Reading};
@@ -168,7 +166,6 @@ pub struct Lre {
     lans: [LanCounters; 2],
     host: HostCounters,
     host_port: HostPort,
-    presence: LanPresence,
 }
 
 impl Lre {
@@ -200,7 +197,6 @@ impl Lre {
             lans: [LanCounters::default(); 2],
             host: HostCounters::default(),
             host_port: HostPort::default(),
-            presence: LanPresence::default(),
         }
     }
 
@@ -504,18 +500,12 @@ impl Lre {
     #[must_use]
     pub fn supervise(&mut self, now_ns: u64) -> DueFrames {
         let stations: Vec<_> = self.proxies.read().iter().map(|proxy| proxy.mac).collect();
-        let Parameters { mac, is_segment, entry_forget_ms, .. } = self.parameters;
-        if !is_segment {
-            return self.supervisor.due(mac, &stations, self.silence_ms(now_ns), None);
-        }
         let received = self.lans.iter().map(|lan| lan.received).sum();
-        let hears_lan = self.presence.is_present(received, now_ns);
-        let times = HostPortTimes::new(entry_forget_ms);
-        let former = self.host_port.supervise(mac, hears_lan, times, now_ns);
         let silence_ms = self.silence_ms(now_ns);
+        let Self { parameters, host_port, .. } = self;
         let mut due =
-            self.supervisor.due(mac, &stations, silence_ms, Some((&self.host_port, now_ns)));
-        if let Some(former) = former {
+            self.supervisor.due(parameters, &stations, silence_ms, host_port, received, now_ns);
+        if let Some(former) = due.former {
             due.announce(announcements(former, &self.nodes.read()));
         }
         due

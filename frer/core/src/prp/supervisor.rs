@@ -6,8 +6,8 @@ use onbeat_wire::prp::hello::Hello;
 use onbeat_wire::prp::supervision;
 use onbeat_wire::{EtherType, MacAddress};
 
-use super::LIFE_CHECK_MS;
-use super::host_port::{Announcements, HELLO_MS, HostPort};
+use super::host_port::{Announcements, HELLO_MS, HostPort, HostPortTimes, LanPresence};
+use super::{LIFE_CHECK_MS, Parameters};
 
 /// Shortest time between supervision frames of many stations, in milliseconds.
 const SHORTEST_INTERVAL_MS: u32 = 50;
@@ -19,6 +19,8 @@ pub struct DueFrames {
     pub frames: Vec<Vec<u8>>,
     /// Of a RedBox: its hello, and others, to be sent by the host port.
     pub to_host: Vec<Vec<u8>>,
+    /// The RedBox whose stations this one serves from now on: it takes over.
+    pub former: Option<MacAddress>,
     /// Time until the next ones, in milliseconds.
     pub next_ms: u32,
 }
@@ -37,6 +39,7 @@ pub struct Supervisor {
     number: u16,
     /// Number of the last hello.
     hellos: u16,
+    presence: LanPresence,
     /// Time from the last call until the next frames, in milliseconds.
     rest_ms: u32,
     /// The last station with a frame: 0 the node itself, from 1 a station behind it.
@@ -47,29 +50,36 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Returns what is due: within LifeCheckInterval one frame of the node and one of each station behind it, spread over
-    /// the interval, and the hellos of a RedBox. `silence_ms`: the rest of the silence after a start. `state`: of a RedBox,
-    /// with the time.
+    /// the interval, and the hellos of a RedBox. `silence_ms`: the rest of the silence after a start. `received`: frames
+    /// from both LANs so far. It brings the state of the host port of a RedBox up to date.
     #[must_use]
     pub fn due(
         &mut self,
-        node: MacAddress,
+        parameters: &Parameters,
         behind: &[MacAddress],
         silence_ms: Option<u32>,
-        state: Option<(&HostPort, u64)>,
+        host_port: &mut HostPort,
+        received: u64,
+        now_ns: u64,
     ) -> DueFrames {
-        let mut frames = Vec::new();
+        let &Parameters { mac, is_segment, entry_forget_ms, .. } = parameters;
+        let mut due = DueFrames::default();
         if let Some(rest_ms) = silence_ms {
             self.rest_ms = rest_ms;
         } else if self.rest_ms == 0 {
-            (frames, self.rest_ms) = self.frames(node, behind);
+            (due.frames, self.rest_ms) = self.frames(mac, behind);
         }
-        let longest_ms = if state.is_some() { HELLO_MS } else { u32::MAX };
-        let next_ms = self.rest_ms.min(longest_ms);
-        self.rest_ms -= next_ms;
-        let hello = state.map(|(host_port, now_ns)| {
-            self.hello(node, host_port.is_on_lan, !host_port.is_blocked(now_ns))
-        });
-        DueFrames { frames, to_host: hello.into_iter().collect(), next_ms }
+        if is_segment {
+            let hears_lan = self.presence.is_present(received, now_ns);
+            let times = HostPortTimes::new(entry_forget_ms);
+            due.former = host_port.supervise(mac, hears_lan, times, now_ns);
+            let serves = !host_port.is_blocked(now_ns);
+            due.to_host.push(self.hello(mac, host_port.is_on_lan, serves));
+        }
+        let longest_ms = if is_segment { HELLO_MS } else { u32::MAX };
+        due.next_ms = self.rest_ms.min(longest_ms);
+        self.rest_ms -= due.next_ms;
+        due
     }
 
     /// Returns the hello of a RedBox that ends.

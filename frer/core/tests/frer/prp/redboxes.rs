@@ -157,7 +157,7 @@ impl World {
             let Some((mut lre, at_ns)) = self.redboxes[at].take() else { continue };
             let mut next_ns = at_ns;
             if now_ns >= at_ns && self.without_process != Some(at) {
-                let DueFrames { frames, to_host, next_ms } = lre.supervise(now_ns);
+                let DueFrames { frames, to_host, next_ms, .. } = lre.supervise(now_ns);
                 next_ns = now_ns + u64::from(next_ms) * MS;
                 for octets in &frames {
                     let copies = lre.send(now_ns, octets).expect("the silence has ended");
@@ -249,6 +249,16 @@ const END: usize = 51;
 /// Precedence passes on in 1 s.
 const YIELD: usize = 12;
 
+/// Two that started at once, 5 s ago: the one with the smaller address serves.
+fn started() -> (World, u64) {
+    let mut world = World::new(true);
+    let mut now_ns = 1000 * MS;
+    world.start(0, now_ns);
+    world.start(1, now_ns);
+    world.expect(&mut now_ns, 5000, START);
+    (world, now_ns)
+}
+
 #[test]
 fn one_serves_and_the_other_takes_over_and_one_that_returns_interrupts_nothing() {
     for first in [0, 1] {
@@ -272,11 +282,7 @@ fn one_serves_and_the_other_takes_over_and_one_that_returns_interrupts_nothing()
 
 #[test]
 fn of_two_that_start_at_once_the_one_with_the_smaller_address_serves() {
-    let mut world = World::new(true);
-    let mut now_ns = 1000 * MS;
-    world.start(0, now_ns);
-    world.start(1, now_ns);
-    world.expect(&mut now_ns, 5000, START);
+    let (mut world, mut now_ns) = started();
     world.expect(&mut now_ns, 60_000, 0);
     assert_eq!(blocked(&world, 1, now_ns), standby_of(0));
 }
@@ -284,11 +290,7 @@ fn of_two_that_start_at_once_the_one_with_the_smaller_address_serves() {
 /// Its cables to both LANs are cut.
 #[test]
 fn one_that_hears_no_lan_yields() {
-    let mut world = World::new(true);
-    let mut now_ns = 1000 * MS;
-    world.start(0, now_ns);
-    world.start(1, now_ns);
-    world.expect(&mut now_ns, 5000, START);
+    let (mut world, mut now_ns) = started();
     world.without_lans = Some(0);
     // Noticed after 5 s without frames.
     world.expect(&mut now_ns, 10_000, END + YIELD);
@@ -346,11 +348,7 @@ fn without_hellos_broadcasts_circulate() {
 
 #[test]
 fn programs_without_their_process_yield_before_the_other_takes_over() {
-    let mut world = World::new(true);
-    let mut now_ns = 1000 * MS;
-    world.start(0, now_ns);
-    world.start(1, now_ns);
-    world.expect(&mut now_ns, 5000, START);
+    let (mut world, mut now_ns) = started();
     world.without_process = Some(0);
     world.expect(&mut now_ns, 20_000, YIELD);
     // It returns, and stays the standby.
@@ -381,11 +379,7 @@ fn a_standby_without_its_process_takes_nothing_over() {
 /// The goodbye of one that is removed.
 #[test]
 fn one_that_ends_lets_the_other_serve_soon() {
-    let mut world = World::new(true);
-    let mut now_ns = 1000 * MS;
-    world.start(0, now_ns);
-    world.start(1, now_ns);
-    world.expect(&mut now_ns, 5000, START);
+    let (mut world, mut now_ns) = started();
     let (mut ending, _) = world.redboxes[0].take().unwrap();
     let farewell = ending.farewell().expect("a RedBox");
     world.sent(0, Outcome::Send(ending.send_to_host(now_ns, &farewell)));
@@ -423,11 +417,7 @@ fn one_that_was_away_listens_first() {
 /// A process that stops for 4.5 s again and again.
 #[test]
 fn a_process_that_stops_at_times_stops_its_stations_for_a_second_at_most() {
-    let mut world = World::new(true);
-    let mut now_ns = 1000 * MS;
-    world.start(0, now_ns);
-    world.start(1, now_ns);
-    world.expect(&mut now_ns, 5000, START);
+    let (mut world, mut now_ns) = started();
     for _ in 0..10 {
         world.without_process = Some(0);
         world.expect(&mut now_ns, 4500, YIELD);

@@ -212,7 +212,7 @@ impl Plane {
         let mut stations: Vec<MacAddress> =
             state.tables.proxies.keys().into_iter().map(mac).collect();
         stations.sort_unstable();
-        let DueFrames { frames, to_host, next_ms } =
+        let DueFrames { frames, to_host, next_ms, .. } =
             state.due(&parameters, &stations, silence_ms, now_ns)?;
         let port = |slot: u8| self.ports.values().find(|port| port.slot == slot);
         let [a, b, host] = slots.map(|slot| port(slot).map(|port| port.ifindex));

@@ -9,8 +9,8 @@ use libbpf_rs::MapCore;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use onbeat_bpf::PlainData;
 use onbeat_frer::prp::{
-    DueFrames, HostCounters, HostPort, HostPortTimes, Lan, LanCounters, LanPresence, LanRecord,
-    Nodes, Parameters, ProxyReading, Reading, Supervisor, announcements,
+    DueFrames, HostCounters, HostPort, HostPortTimes, Lan, LanCounters, LanRecord, Nodes,
+    Parameters, ProxyReading, Reading, Supervisor, announcements,
 };
 use onbeat_wire::prp::{Tail, supervision};
 use onbeat_wire::{Frame, MacAddress};
@@ -34,8 +34,6 @@ pub(super) struct State {
     /// Whether the NodesTable has what an earlier process noted.
     pub(super) is_adopted: bool,
     pub(super) supervisor: Supervisor,
-    /// For hellos.
-    presence: LanPresence,
     /// EntitySlots that programs may still use.
     pub(super) retired: Vec<(Epoch, u32)>,
     /// For supervision frames.
@@ -58,7 +56,6 @@ impl State {
             nodes,
             is_adopted: false,
             supervisor: Supervisor::default(),
-            presence: LanPresence::default(),
             retired: Vec::new(),
             socket,
             lan_programs: None,
@@ -106,18 +103,17 @@ impl State {
         let host = |word: u64| ports_of(word).map(|[.., host]| host);
         let had = (tables.load(word::IS_SEGMENT), host(tables.load(word::PORTS)));
         tables.store(word::IS_SEGMENT, u64::from(*is_segment));
-        if had != (u64::from(*is_segment), host(ports_word(slots))) {
-            let silent_until_ns = if is_new { now_ns + parameters.reboot_silence_ns() } else { 0 };
-            let start =
-                if *is_segment { HostPort::new(silent_until_ns) } else { HostPort::default() };
-            self.set_host_port(&start);
-        }
         let times = HostPortTimes::new(parameters.entry_forget_ms);
         tables.store(word::BLOCKED_NS, times.blocked_ns);
         tables.store(word::YIELDING_NS, times.yielding_ns);
         if is_new {
             let silent_until_ns = now_ns.saturating_add(parameters.reboot_silence_ns());
             tables.store(word::SILENT_UNTIL_NS, silent_until_ns);
+        }
+        if had != (u64::from(*is_segment), host(ports_word(slots))) {
+            let is_start = is_new && *is_segment;
+            let silent_until_ns = if is_start { tables.load(word::SILENT_UNTIL_NS) } else { 0 };
+            self.set_host_port(&HostPort::new(silent_until_ns));
         }
         self.nodes.remove(*mac);
         let _ = tables.proxies.remove(&address(*mac));
@@ -413,19 +409,15 @@ impl State {
         silence_ms: Option<u32>,
         now_ns: u64,
     ) -> Result<DueFrames> {
-        if !self.is_redbox() {
-            return Ok(self.supervisor.due(parameters.mac, stations, silence_ms, None));
-        }
         let [a, b] = [c::LRE_LAN_A, c::LRE_LAN_B].map(|role| self.tables.counters(role));
         let received = lan_counters(&a?).received + lan_counters(&b?).received;
-        let hears_lan = self.presence.is_present(received, now_ns);
-        let times = HostPortTimes::new(parameters.entry_forget_ms);
         let mut host_port = self.host_port();
-        let former = host_port.supervise(parameters.mac, hears_lan, times, now_ns);
-        self.set_host_port(&host_port);
-        let state = Some((&host_port, now_ns));
-        let mut due = self.supervisor.due(parameters.mac, stations, silence_ms, state);
-        if let Some(former) = former {
+        let mut due =
+            self.supervisor.due(parameters, stations, silence_ms, &mut host_port, received, now_ns);
+        if self.is_redbox() {
+            self.set_host_port(&host_port);
+        }
+        if let Some(former) = due.former {
             due.announce(announcements(former, &self.nodes.read()));
         }
         Ok(due)
