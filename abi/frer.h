@@ -25,7 +25,7 @@
  * Incremented with each change of a table's layout or meaning: state of another version is not
  * reused.
  */
-#define FRER_ABI_VERSION 13
+#define FRER_ABI_VERSION 14
 
 #define FRER_MAX_PORTS	64
 #define FRER_MAX_QUEUES 256 /* receive queues of a port with AF_XDP sockets */
@@ -241,6 +241,9 @@ struct frer_arrivals {
 	__u64 first[FRER_ARRIVALS];
 };
 
+/* In `next`: several program runs may draw numbers at a time, whatever their programs assume. */
+#define FRER_GENERATOR_SHARED 0x8000000000000000ULL
+
 struct frer_generator {
 	__u64 next; /* the low 16 bits are GenSeqNum */
 };
@@ -383,8 +386,10 @@ struct frer_egress {
 /* Metadata before a frame between the ingress program and egress programs. */
 struct frer_meta {
 	__u32 split;
-	__u32 zero;
+	__u32 mark; /* FRER_META_MARK */
 };
+
+#define FRER_META_MARK 0xf3e20001U
 
 struct frer_port_counters {
 	__u64 unmatched; /* frames without a stream, passed to the network stack */
@@ -436,19 +441,28 @@ struct frer_node {
 };
 
 /*
- * A link redundancy entity of PRP (IEC 62439-3), in tables of their own (frer/xdp/bpf/lre.h):
+ * The link redundancy entity of a PRP node (IEC 62439-3), or those of wildcards (802.1CB 7.8), in
+ * tables of their own (frer/xdp/bpf/lre.h, wildcard.h):
  *   lre_nodes (source)  ->  slot  ->  struct frer_lre_source, struct frer_lre_numbers
+ *   lre_scopes (port)  ->  by VLAN: entity, role of the port
+ *
+ * The first entity has the number space of the node. Sources and stations are those of an entity:
+ * addresses are integers with the first octet lowest, and keys have the number of the entity above
+ * them.
  *
  * Programs take slots from the queue lre_free. The loader returns them, once no program refers to
- * them. Addresses are integers with the first octet lowest.
+ * them.
  */
 #define FRER_LRE_SOURCE	     0x1000000000000ULL /* with an address: there is one */
 #define FRER_LRE_LAN_SHIFT   49			/* of an alias */
-#define FRER_LRE_WORDS	     4096		/* of the numbers of a source */
-#define FRER_LRE_PERIODS     4			/* with a known first number of this node */
-#define FRER_LRE_SUPERVISION 128		/* octets kept of a supervision frame */
-#define FRER_LRE_WAITING     256		/* such frames waiting for the loader */
-#define FRER_LRE_OWN_SILENCE 4000000000ULL	/* ns: onbeat_frer::prp::OWN_SILENCE_NS */
+#define FRER_LRE_KEY_SHIFT   56			/* of the entity, in keys of sources and stations */
+#define FRER_WILDCARDS	     16			/* at most */
+#define FRER_LRE_ENTITIES    32		   /* none is used again in the same change; PRP: one */
+#define FRER_LRE_WORDS	     4096	   /* of the numbers of a source */
+#define FRER_LRE_PERIODS     4		   /* with a known first number of this node */
+#define FRER_LRE_SUPERVISION 128	   /* octets kept of a supervision frame */
+#define FRER_LRE_WAITING     256	   /* such frames waiting for the loader */
+#define FRER_LRE_OWN_SILENCE 4000000000ULL /* ns: onbeat_frer::prp::OWN_SILENCE_NS */
 
 /* The function of a port in the entity. */
 enum frer_lre_role {
@@ -456,6 +470,22 @@ enum frer_lre_role {
 	FRER_LRE_LAN_A,
 	FRER_LRE_LAN_B,
 	FRER_LRE_HOST,
+	FRER_LRE_ROLES,
+};
+
+/*
+ * The wildcards of a port. Each is a role, and above it the number of the entity; 0: none. Words
+ * are changed one at a time.
+ */
+#define FRER_SCOPE_ENTITY 8
+#define FRER_SCOPE_ROLE	  0xff
+#define FRER_SCOPE_VLAN	  32 /* in `of_vlan`: the VLAN id above the wildcard */
+
+struct frer_lre_scopes {
+	__u64 all;   /* of frames in no wildcard of a VLAN */
+	__u64 first; /* that has this port as a path */
+	__u64 vlans; /* places in use, of */
+	__u64 of_vlan[FRER_WILDCARDS];
 };
 
 struct frer_lre {
@@ -482,6 +512,10 @@ struct frer_lre {
 	/* onbeat_frer::prp::HostPortTimes */
 	__u64 blocked_ns;
 	__u64 yielding_ns;
+	__u64 owner;	   /* of a wildcard: a hash of its name; 0: none */
+	__u64 sources;	   /* about; the loader corrects it */
+	__u64 stations;	   /* likewise */
+	__u64 max_sources; /* of each */
 };
 
 /* What a node sent on one LAN. */
@@ -494,7 +528,7 @@ struct frer_lre_record {
 
 /* A node that sends trailers. */
 struct frer_lre_source {
-	__u64 owner;	    /* FRER_LRE_SOURCE and its address; 0: free */
+	__u64 owner;	    /* FRER_LRE_SOURCE and its key; 0: free */
 	__u64 alias;	    /* FRER_LRE_SOURCE, its address on one LAN, and that LAN */
 	__u64 newest;	    /* bpf/discard.h */
 	__u64 contradicted; /* a frame showed that the alias is another node */
@@ -513,7 +547,7 @@ struct frer_lre_single {
 	__u64 untagged[2];
 };
 
-/* By role and CPU. */
+/* By entity, role and CPU. */
 struct frer_lre_counters {
 	__u64 passed; /* from a LAN; onbeat_frer::prp::LanCounters */
 	__u64 own;
@@ -527,6 +561,7 @@ struct frer_lre_counters {
 	__u64 without_entry;
 	__u64 malformed;
 	__u64 numbered; /* from the host; onbeat_frer::prp::HostCounters */
+	__u64 tagged;
 	__u64 silent;
 	__u64 link_local;
 	__u64 local;

@@ -16,6 +16,10 @@ enum guard_size {
 	GUARD_PROCESSES = 65536,
 	/* Maximum number of watched threads. */
 	GUARD_WATCHED = 1024,
+	/* Maximum number of processes that wait and are known to programs. */
+	GUARD_WAITING = 16384,
+	/* Maximum number of changed processes that are scanned one by one. */
+	GUARD_CHANGED = 256,
 };
 
 /* The thread that last read from a socket. */
@@ -42,10 +46,11 @@ struct guard_thread {
 	__u32 policy;	   /* SCHED_* */
 	__u32 priority;	   /* of the real-time policies */
 	__s32 nice;	   /* of the others */
+	__u32 user;	   /* real, in the host's first user namespace */
 	__u8 name[16];
 };
 
-/* The kind of scheduling in the high half of guard_watch::rank. */
+/* The kind of scheduling in the high half of a rank. */
 enum guard_rank {
 	GUARD_NORMAL = 0,   /* with the nice value, plus 20 */
 	GUARD_REALTIME = 1, /* with the priority */
@@ -53,13 +58,30 @@ enum guard_rank {
 	GUARD_IDLE = 3,
 };
 
-/* A thread whose scheduling is watched, and what it was. */
-struct guard_watch {
-	__u32 tid;
-	__u32 rank;
-} __attribute__((aligned(8)));
+/* A process with a budget. The loader writes the first two; the rest is of programs. */
+struct guard_member {
+	__u32 number;  /* of its limit */
+	__u32 grouped; /* not 0: new children have it as well */
+	__u32 epoch;   /* of its last packet */
+	__u32 reserved;
+	__u64 paid_until_ns; /* when its share of the limit is used up */
+};
 
-/* The limit of a process. */
+/* The receiver of a socket's packets. */
+struct guard_receiver {
+	__u32 number; /* of its limit; 0: none */
+	__u32 pid;    /* the process that reads it */
+};
+
+/* Counts of changes, and what programs know of the loader. */
+struct guard_changes {
+	__u64 count;	 /* of those that require a scan of all */
+	__u64 processes; /* of those of processes */
+	__u64 loader;	 /* its process, whose own threads are no reason for a scan */
+	__u64 scans;	 /* not 0: during a scan of all, before waiting processes are known */
+};
+
+/* The limit of a process, or of processes that share a budget. */
 struct guard_limit {
 	__u64 ns_per_packet; /* 0: no limit */
 	__u64 burst_ns;	     /* maximum credit */

@@ -64,13 +64,23 @@ data "$work/bash" "$prefix/share/bash-completion/completions/onbeat"
 data "$work/fish" "$prefix/share/fish/vendor_completions.d/onbeat.fish"
 data "$work/zsh" "$zshdir/_onbeat"
 
-for unit in "$root"/packaging/*.service; do
+for unit in "$root"/packaging/*.service "$root"/packaging/*.socket; do
 	sed "s,/usr/bin/onbeat,$prefix/bin/onbeat,g" "$unit" >"$work/unit"
 	data "$work/unit" "$unitdir/$(basename "$unit")"
 done
 # Drop-ins of its features, which an administrator links: `onbeat run --check` names those that a file requires.
 for drop_in in "$root"/packaging/systemd/*.conf; do
 	data "$drop_in" "$prefix/share/onbeat/systemd/$(basename "$drop_in")"
+done
+
+# The group of readers, and the directory of their sockets.
+for directory in sysusers.d tmpfiles.d; do
+	data "$root/packaging/$directory/onbeat.conf" "$prefix/lib/$directory/onbeat.conf"
+done
+
+data "$root/packaging/catalog/onbeat.catalog" "$prefix/lib/systemd/catalog/onbeat.catalog"
+for file in prometheus/onbeat.rules.yml grafana/onbeat.json; do
+	data "$root/packaging/$file" "$prefix/share/onbeat/$file"
 done
 
 data "$root/docs/result.schema.json" "$prefix/share/onbeat/result.schema.json"

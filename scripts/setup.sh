@@ -90,6 +90,7 @@ check_test() {
 	have redis-cli || need redis-tools "sends requests to a database"
 	have iperf3 || need iperf3 "sends and reads a stream"
 	have cyclictest || need rt-tests "wakes up often"
+	{ have promtool && have prometheus; } || need prometheus "checks and scrapes metrics"
 	have tshark || need tshark "decodes captures independently of onbeat"
 	have python3 || need python3 "runs the checks of results"
 	python3 -c 'import jsonschema' 2>/dev/null ||

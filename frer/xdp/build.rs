@@ -5,7 +5,11 @@ use std::{env, fs};
 
 fn main() {
     let headers = &["frer.h"];
-    onbeat_bpf_build::compile(&["frer", "lre", "steer", "control", "abi", "lans"], headers, &[]);
+    onbeat_bpf_build::compile(
+        &["frer", "lre", "wildcard", "steer", "control", "abi", "lans"],
+        headers,
+        &[],
+    );
     // Programs do not use all arguments of their tracepoints.
     onbeat_bpf_build::compile(&["output"], headers, &["-Wno-unused-parameter"]);
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -102,7 +102,7 @@ fn received(octets: &[u8], key: Option<Key>) {
         key: key.clone(),
     });
     assert!(matches!(sender.send(0, &mut [0; AUTHENTICATED_LEN]), Some(Ok(_))));
-    let taken = sender.receive(octets, 1);
+    let taken = sender.receive(octets, 1_i64);
     let counts = *sender.counts();
     let sum = counts.answered + counts.duplicate_or_late + counts.stray + counts.unverified;
     assert_eq!(sum, 1, "{taken:?}");

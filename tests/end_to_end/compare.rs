@@ -48,7 +48,11 @@ fn every_method_measures_the_same_packets() {
     assert_eq!((code, &found["name"]), (0, &"delay-compare".into()), "{found:#}");
     let null = rows(&found, "path without a hop: subtracted delay", &[]);
     let methods: Vec<&Value> = null.iter().map(|row| &row[0]).collect();
-    assert_eq!(methods, ["mirror", "probe, one way", "probe, round trip"]);
+    let application = ["application, one way", "application, round trip"];
+    assert_eq!(
+        methods,
+        [&["mirror", "probe, one way", "probe, round trip"][..], &application].concat()
+    );
     for hop in ["router", "reflector"] {
         for load in ["idle", "network load, 2000/s"] {
             let agreement = rows(&found, &format!("{hop}: agreement"), &["1", load]);
@@ -72,7 +76,17 @@ fn every_method_measures_the_same_packets() {
             assert!(number(mirror, 3) > agreement[0][4].as_f64().unwrap_or(0.0), "{mirror:?}");
         }
         let measured = rows(&found, &format!("{hop}: as measured"), &["1"]);
-        assert_eq!(measured.len(), 2 * 4, "{hop}");
+        assert_eq!(measured.len(), 2 * 6, "{hop}");
+        // The application waits for the hop, and for the processes at both ends.
+        let end_to_end = format!("{hop}: end to end, by load (figure 9)");
+        let series = found["figures"][&end_to_end]["series"].as_array().unwrap();
+        let p50 = |name: &str| {
+            let name = format!("idle: {name}");
+            series.iter().find(|one| one["name"] == *name).unwrap()["p50"].as_u64().unwrap()
+        };
+        assert_eq!(series.len(), 2 * 3, "{hop}");
+        assert!(p50("application, round trip") > p50("probe, round trip"), "{hop}: {series:?}");
+        assert!(p50("application, round trip") > p50("application, one way"), "{hop}: {series:?}");
         let depth = format!("{hop}: depth of the queue over time and load (figure 10)");
         let phases = &found["figures"][&depth]["phases"];
         assert_eq!(phases.as_array().map(Vec::len), Some(2), "{depth}");
@@ -97,6 +111,6 @@ fn a_relay_is_measured_without_hooks() {
     assert_eq!(methods, ["mirror", "probe, one way"]);
     let measured = rows(&found, "FRER relay: as measured", &["1", "idle"]);
     let packets: Vec<f64> = measured.iter().map(|row| row[3].as_f64().unwrap()).collect();
-    assert_eq!(packets, [200.0; 3], "each method has each packet");
+    assert_eq!(packets, [200.0; 5], "each method has each packet");
     assert!(found["notes"].to_string().contains("which do not observe them"), "{found:#}");
 }

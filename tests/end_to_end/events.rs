@@ -123,7 +123,7 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
     let last = follower.all().last().expect("some").number;
     world.restore("path2").unwrap();
     let back = follower.wait(last, "the port", |event| {
-        event.detail == EventDetail::PortBack { interface: interface.clone() }
+        event.detail == EventDetail::PortBack { interface: interface.clone(), why: None }
     });
     assert!(at(&back, "path2", None), "{back:?}");
     let back = follower.wait(last, "the path", |event| {
@@ -256,7 +256,7 @@ fn rogue_packets_resets_and_interfaces_are_reported() {
     let peer = VethEnd::new("eth0").namespace(world.namespace("path2").unwrap());
     handle.create_veth(&VethEnd::new("path2"), &peer).unwrap();
     world.handle("path2").unwrap().set_up("eth0").unwrap();
-    let back = EventDetail::PortBack { interface };
+    let back = EventDetail::PortBack { interface, why: None };
     let back = follower.wait(gone.number, "the interface", |event| event.detail == back);
     assert!(at(&back, "path2", None), "{back:?}");
 }

@@ -45,6 +45,9 @@ const TWO_HOSTS: Page<'static> = Page {
     ..Page::DEFAULT
 };
 
+/// Makes the capture of a mirror port.
+const MERGE: &str = "mergecap -F nsecpcap -w span.pcap in.pcap out.pcap";
+
 /// Executes a page of the list.
 fn follow(name: &str, page: Page<'_>) {
     let document = format!("docs/how-to/{name}.md");
@@ -89,8 +92,14 @@ fn compare_methods() {
         let prepare = |directory: &Path| {
             let example = root().join("examples/load/paper.toml");
             fs::copy(example, directory.join("paper.toml")).expect("the example");
+            write_captures(directory, 20_000, ["in.pcap", "out.pcap"]);
+            write_captures(directory, 1_000, ["null-in.pcap", "null-out.pcap"]);
         };
-        follow("compare-methods", Page { prepare: &prepare, ..TWO_HOSTS });
+        let [a, b] = [TWO_HOSTS.setup[0], TWO_HOSTS.setup[1]];
+        let setup = &[a, b, ("a", MERGE)];
+        if has("mergecap", "--version", "wireshark-common") {
+            follow("compare-methods", Page { setup, prepare: &prepare, ..TWO_HOSTS });
+        }
     }
 }
 
@@ -175,12 +184,9 @@ fn measure_a_hop() {
         let prepare = |directory: &Path| {
             write_captures(directory, 20_000, ["in.pcap", "out.pcap"]);
             write_captures(directory, 1_000, ["null-in.pcap", "null-out.pcap"]);
-            write_captures(directory, 20_000, ["span.pcap", "other.pcap"]);
         };
-        let merge = "mergecap -F nsecpcap -w span.pcap in.pcap out.pcap";
-        let has_mergecap = has("mergecap", "--version", "wireshark-common");
-        if has_mergecap {
-            let setup = &[("host", merge)];
+        if has("mergecap", "--version", "wireshark-common") {
+            let setup = &[("host", MERGE)];
             follow("measure-a-hop", Page { setup, prepare: &prepare, ..Page::DEFAULT });
         }
     }

@@ -250,6 +250,7 @@ fn a_restored_interface_is_attached_again() {
     // Both of its ends are removed.
     let (near, far) = (world.handle("a").unwrap(), world.handle("b").unwrap());
     let former = near.index("path1").unwrap();
+    let mac = near.link("path1").unwrap().mac.unwrap();
     near.delete("path1").unwrap();
     for node in ["a", "b"] {
         wait_for("the node reports that it is gone", || {
@@ -263,7 +264,8 @@ fn a_restored_interface_is_attached_again() {
 
     // Indices may be reused: other interfaces take free ones.
     near.create_veth(&VethEnd::new("other1"), &VethEnd::new("other2")).unwrap();
-    let end = VethEnd::new("path1").queues(1, 1);
+    // One is created again with its address, as by its driver.
+    let end = VethEnd::new("path1").mac(mac).queues(1, 1);
     let peer = VethEnd::new("path1").queues(1, 1).namespace(far.namespace());
     near.create_veth(&end, &peer).unwrap();
     assert_ne!(near.index("path1").unwrap(), former);

@@ -124,10 +124,9 @@ fn a_path_between_two_hosts() {
     let text = fs::read_to_string(csv.path()).unwrap();
     let reader = SerializedFileReader::new(fs::File::open(parquet.path()).unwrap()).unwrap();
     assert_eq!(reader.metadata().file_metadata().num_rows(), 500);
-    assert_eq!(reader.metadata().file_metadata().schema_descr().num_columns(), 7);
+    assert_eq!(reader.metadata().file_metadata().schema_descr().num_columns(), 8);
     let mut lines = text.lines();
-    let headings =
-        "sequence,intended_ns,sent_ns,reflector_received_ns,reflector_sent_ns,received_ns,ttl";
+    let headings = "sequence,intended_ns,sent_ns,reflector_received_ns,reflector_sent_ns,received_ns,ttl,handled_ns";
     assert_eq!(lines.next(), Some(headings));
     let rows: Vec<Vec<i64>> =
         lines.map(|line| line.split(',').map(|cell| cell.parse().unwrap()).collect()).collect();
@@ -135,6 +134,20 @@ fn a_path_between_two_hosts() {
     for (n, row) in rows.iter().enumerate() {
         assert_eq!((row[0], row[6]), (n as i64, 64));
         assert!(row[1..6].is_sorted(), "intended, sent, there, back again, here: {row:?}");
+        assert!(row[7] >= row[5], "handled after its arrival: {row:?}");
+    }
+    // The application's view, by the times of each probe.
+    let mean_of = |from: usize, to: usize| {
+        rows.iter().map(|row| row[to] - row[from]).sum::<i64>() as f64 / rows.len() as f64
+    };
+    assert!((mean("application: round trip") - mean_of(1, 7)).abs() <= 1.0, "{found:#}");
+    assert!((mean("application: one way") - mean_of(1, 4)).abs() <= 1.0, "{found:#}");
+    let intervals = found["figures"]["intervals by path"]["rows"].as_array().unwrap();
+    let means: Vec<_> = intervals.iter().filter(|row| row[1] == "mean").collect();
+    assert!(means.len() >= 6, "{intervals:?}");
+    for row in intervals {
+        let [value, lower, upper] = [2, 3, 4].map(|at| row[at].as_f64());
+        assert!(lower <= value && (upper.is_none() || value <= upper), "{row}");
     }
 
     // Without the information that there is one clock, it estimates the offset: 0, within the bound.

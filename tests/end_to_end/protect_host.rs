@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use onbeat_netdev::{Bridge, Ethtool, Handle, PrivateMounts, VethEnd};
+use onbeat_netdev::{Bridge, Ethtool, Handle, Namespace, PrivateMounts, VethEnd};
 use onbeat_testing::require_that;
 
 use crate::common::process::Process;
@@ -124,6 +124,19 @@ fn mtus_are_raised_and_restored() {
     let refused = run_by_sudo(h1, "198.51.105.1", &["protect", "--undo", "prot8"]);
     assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{}", refused.err);
     assert!(refused.err.contains("uses 198.51.105.1 on \"prot8\""), "{}", refused.err);
+    let refused = run_by_sudo(h1, "198.51.105.1", &["down", "prot8"]);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{}", refused.err);
+    assert!(refused.err.contains("uses 198.51.105.1 on \"prot8\""), "{}", refused.err);
+    // The route to the client leads over it, or over an interface whose MTU returns.
+    assert!(ip(h1, "address add 198.51.106.1/32 dev lo") && ip(h1, "link set lo up"));
+    for interface in ["prot8", "lana"] {
+        assert!(ip(h1, &format!("route replace 203.0.113.9/32 dev {interface}")));
+        let refused = run_by_sudo(h1, "198.51.106.1", &["protect", "--undo", "prot8"]);
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{}", refused.err);
+        let text = format!("uses 198.51.106.1 on {interface:?}, which would ");
+        assert!(refused.err.contains(&text), "{}", refused.err);
+    }
+    assert!(ip(h1, "route del 203.0.113.9/32"));
     let undone = run_in(h1.namespace(), &["protect", "--undo", "prot8"]);
     assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
     assert_eq!(LANS.map(mtu), [1500, 1500]);
@@ -196,12 +209,6 @@ fn the_command_names_the_state_of_its_node() {
     let h1 = &network.h1;
     let _removal = Removal(h1, "prot17");
     let arguments = ["protect", "lana", "lanb", "--name", "prot17"];
-    let wrong = run_in(
-        h1.namespace(),
-        &[&arguments[..], &["--format", "rtag", "--backend", "xdp"]].concat(),
-    );
-    assert_eq!((wrong.code, wrong.err.lines().count()), (2, 1), "{}", wrong.err);
-    assert!(wrong.err.contains("--format rtag requires --backend packet"), "{}", wrong.err);
     let made = run_in(h1.namespace(), &arguments);
     assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
     let again = run_in(h1.namespace(), &[&arguments[..], &["--save"]].concat());
@@ -213,9 +220,46 @@ fn the_command_names_the_state_of_its_node() {
     for remedy in ["onbeat run /run/onbeat/prot17.toml", "onbeat protect --undo prot17"] {
         assert!(again.err.contains(remedy), "{}", again.err);
     }
+    // Nor does another node take its interfaces.
+    let planned =
+        run_in(h1.namespace(), &["protect", "lana", "lanb", "--name", "prot18", "--check"]);
+    assert_eq!((planned.code, planned.out.as_str()), (2, ""));
+    for text in ["\"lana\" still has the settings of node \"prot17\"", "onbeat down prot17"] {
+        assert!(planned.err.contains(text), "{}", planned.err);
+    }
+    // A removal that is not complete keeps the file, by which the next one knows the node.
+    let elsewhere = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
+    h1.move_to("lana", elsewhere.namespace()).unwrap();
+    for _ in 0..2 {
+        let undone = run_in(h1.namespace(), &["protect", "--undo", "prot17"]);
+        assert_eq!((undone.code, undone.out.as_str()), (1, ""), "{}", undone.err);
+        assert!(undone.err.contains("move it back"), "{}", undone.err);
+    }
+    elsewhere.move_to("lana", h1.namespace()).unwrap();
     let undone = run_in(h1.namespace(), &["protect", "--undo", "prot17"]);
     assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
     assert_gone("prot17");
+}
+
+/// Two commands at once: one makes the node, and the other one changes nothing.
+#[test]
+fn of_two_commands_with_one_name_one_succeeds() {
+    if !can_run() {
+        return;
+    }
+    let Network { h1, .. } = &network();
+    let _removal = Removal(h1, "prot19");
+    let command = || run_in(h1.namespace(), &["protect", "lana", "lanb", "--name", "prot19"]);
+    let both = std::thread::scope(|scope| {
+        [(); 2].map(|()| scope.spawn(command)).map(|command| command.join().unwrap())
+    });
+    let mut codes = both.each_ref().map(|ran| ran.code);
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 2], "{both:?}");
+    let refused = both.iter().find(|ran| ran.code == 2).unwrap();
+    let causes = ["is being created or removed by", "runs already", "is used by"];
+    assert!(causes.iter().any(|cause| refused.err.contains(cause)), "{}", refused.err);
+    assert_eq!(nodes("prot19").mac, h1.link("prot19").unwrap().mac.unwrap().to_string());
 }
 
 /// The cable of eth3 leads to LAN A.

@@ -163,6 +163,16 @@ fn ladder() {
 }
 
 #[test]
+fn plan() {
+    let checks = [
+        "failures whose interrupted streams differ from what-if",
+        "lost where a path was promised",
+        "lost without a failure",
+    ];
+    holds("plan", &["--seconds", "0.1"], &checks);
+}
+
+#[test]
 fn unmatched() {
     let checks = ["ARP: arrived at listener as sent", "LLDP: arrived at node a as sent"];
     holds("unmatched", &["--seconds", "0.3"], &checks);
@@ -386,8 +396,8 @@ fn single_hop() {
     let Some(result) = holds("single-hop", &["--seconds", "0.1"], &checks) else { return };
     for hop in ["router", "bridge", "FRER relay", "reflector"] {
         let table = &result["figures"][format!("single-hop delay, {hop}")];
-        // One or two CPUs, five loads, and the methods: hooks do not see XDP.
-        let methods = if hop == "FRER relay" { 3 } else { 4 };
+        // One or two CPUs, five loads, and the methods: hooks do not see XDP. Probes have the view of the application, too.
+        let methods = if hop == "FRER relay" { 5 } else { 6 };
         let rows = table["rows"].as_array().map(Vec::len);
         assert_eq!(rows, Some(10 * methods), "{hop}: {result:#}");
         let sum = |column: usize| -> u64 {

@@ -25,11 +25,14 @@ const RATE: u64 = 2000;
 /// Frames that pass between one change and the next.
 const WHILE: u64 = 400;
 
+/// Frames that can have passed by one path and not the other when their wildcard is removed.
+const MOVED_AT_ONCE: u64 = 20;
+
 const ENDS: (&str, &str) = ("talker", "listener");
 
-/// A node with packet sockets, these wildcards and streams.
-fn node(streams: &str) -> String {
-    format!("[node]\nbackend = \"packet\"\n{PORTS}{streams}")
+/// A node with this data plane, these wildcards and streams.
+fn node(backend: &str, streams: &str) -> String {
+    format!("[node]\nbackend = \"{backend}\"\n{PORTS}{streams}")
 }
 
 fn wildcard(name: &str, identify: &str) -> String {
@@ -51,13 +54,23 @@ fn of<'a>(status: &'a NodeStatus, name: &str) -> &'a WildcardStatus {
 
 #[test]
 fn frames_of_a_stream_a_vlan_and_all_others_arrive_once_while_paths_are_cut() {
-    if !can_run() {
-        return;
+    if can_run() {
+        frames_arrive_once("packet");
     }
+}
+
+#[test]
+fn programs_in_the_kernel_deliver_frames_of_wildcards_once() {
+    if can_run() {
+        frames_arrive_once("xdp");
+    }
+}
+
+fn frames_arrive_once(backend: &str) {
     let rest = wildcard("rest", "type = \"all\"");
     let wildcards = rest.clone() + &wildcard("axes", "type = \"vlan\", vlan = 200");
-    let a = node(&(wildcards.clone() + &replicate("named", GROUP, VLAN)));
-    let b = node(&(wildcards + &eliminate("named", GROUP, VLAN)));
+    let a = node(backend, &(wildcards.clone() + &replicate("named", GROUP, VLAN)));
+    let b = node(backend, &(wildcards + &eliminate("named", GROUP, VLAN)));
     let mut world = start(&two_paths(&a, &b));
     wait_for("the silence after the start ends", || {
         show("a").wildcards.iter().all(|wildcard| wildcard.silence_ms.is_none())
@@ -97,7 +110,11 @@ fn frames_of_a_stream_a_vlan_and_all_others_arrive_once_while_paths_are_cut() {
     assert!(of(&before, "axes").senders[0].mac.ends_with(":02"), "{before:?}");
     let names: Vec<_> = before.wildcards.iter().map(|wildcard| wildcard.name.as_str()).collect();
     assert_eq!(names, ["axes", "rest"], "by precedence");
-    let [named, ..] = flows.map(|flow| flow.finish_complete().sent());
+    let [named, moved, others] = flows;
+    // A frame between its copies when the wildcard was removed: the other one has not seen the first.
+    let twice = moved.finish_without_loss().record.duplicated();
+    assert!(twice <= MOVED_AT_ONCE, "{twice} frames twice");
+    let [named, _] = [named, others].map(|flow| flow.finish_complete().sent());
     // The stream has numbers and counters of its own.
     let generation = stream(&show("a"), "named").generation.clone().unwrap();
     assert_eq!(generation.gen_seq_num, named as u16);
@@ -113,10 +130,13 @@ fn frames_of_a_stream_a_vlan_and_all_others_arrive_once_while_paths_are_cut() {
 
 #[test]
 fn frames_in_no_wildcard_are_not_forwarded() {
-    if !can_run() {
-        return;
+    if can_run() {
+        ["packet", "xdp"].into_iter().for_each(only_frames_of_the_wildcard_are_forwarded);
     }
-    let text = node(&wildcard("axes", "type = \"vlan\", vlan = 200"));
+}
+
+fn only_frames_of_the_wildcard_are_forwarded(backend: &str) {
+    let text = node(backend, &wildcard("axes", "type = \"vlan\", vlan = 200"));
     let world = start(&one_node(&text));
     wait_for("the silence after the start ends", || {
         show("a").wildcards.iter().all(|wildcard| wildcard.silence_ms.is_none())
@@ -154,4 +174,63 @@ fn frames_in_no_wildcard_are_not_forwarded() {
     assert_eq!(port(&status, "host").unmatched, 3);
     assert!(port(&status, "path1").unmatched >= 4);
     assert_eq!(of(&status, "axes").host.counters.numbered, 3);
+}
+
+/// A file names another path, and then the former ones in the other order: frames leave by the paths of the file.
+#[test]
+fn a_reload_moves_a_wildcard_to_other_paths() {
+    if can_run() {
+        ["packet", "xdp"].into_iter().for_each(frames_leave_by_the_paths_of_the_file);
+    }
+}
+
+fn frames_leave_by_the_paths_of_the_file(backend: &str) {
+    const THIRD_PATH: &str = "\n[[port]]\nname = \"path3\"\ninterface = \"path3\"\nmtu = 1506\n";
+    let by = |paths: [&str; 2]| {
+        let rest = wildcard("rest", "type = \"all\"");
+        let rest = rest.replace("\"path1\"", "FIRST").replace("\"path2\"", "SECOND");
+        let [first, second] = paths.map(|path| format!("\"{path}\""));
+        node(
+            backend,
+            &(THIRD_PATH.to_owned() + &rest.replace("FIRST", &first).replace("SECOND", &second)),
+        )
+    };
+    let mut network = one_node(&by(["path1", "path2"]));
+    network.host("path3", 2, 3);
+    network.link("path3", "path3:eth0", "a:path3");
+    let mut world = start(&network);
+    let host = Injector::open(&world, "host", "eth0");
+    let frame = |number| FrameText::new(OTHER, &[], number).octets();
+    let names = ["path1", "path2", "path3"];
+    let mut at_paths = names.map(|name| Capture::open(&world, name, "eth0"));
+    let mut number = 0;
+    for paths in [["path1", "path2"], ["path1", "path3"], ["path3", "path2"], ["path2", "path1"]] {
+        world.daemon("a").unwrap().reload(&by(paths)).unwrap();
+        wait_for("the paths of the file, and the end of the silence", || {
+            let status = show("a");
+            let wildcard = of(&status, "rest");
+            let used = wildcard.paths.iter().map(|path| path.port.as_str());
+            used.eq(paths) && wildcard.silence_ms.is_none()
+        });
+        host.send(&frame(None));
+        let expected = frame(Some(number));
+        number += 1;
+        for (name, capture) in names.iter().zip(&mut at_paths) {
+            if paths.contains(name) {
+                wait_for(&format!("frame {number} at {name} of {paths:?}"), || {
+                    capture.take();
+                    capture.frames.contains(&expected)
+                });
+            }
+        }
+        // A frame that would leave by a former path has left: both others were sent by the same redirect.
+        for (name, capture) in names.iter().zip(&mut at_paths) {
+            capture.take();
+            assert_eq!(
+                capture.frames.contains(&expected),
+                paths.contains(name),
+                "{name} of {paths:?}"
+            );
+        }
+    }
 }

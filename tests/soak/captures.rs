@@ -1,5 +1,5 @@
 //! Random captures of a hop that loses, duplicates and reorders packets: `onbeat delay match` finds
-//! each delay to the nanosecond, compared with matcher.py, which reads them with tshark.
+//! each delay to the nanosecond, compared with matcher.py, which reads them with tshark. scipy checks the statistics.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -8,6 +8,7 @@ use std::process::Command;
 use onbeat_delay::synthetic::Traffic;
 use onbeat_lab::world::Mounts;
 use onbeat_wire::random::Random;
+use serde_json::Value;
 
 use crate::common::{CommandOutput, run};
 use crate::runs::Runs;
@@ -30,11 +31,12 @@ fn traffic(random: &mut Random) -> Traffic {
     }
 }
 
-fn judge(delays: &str, longest_us: i64) -> CommandOutput {
+fn judge(delays: &str, longest_us: i64, result: &str) -> CommandOutput {
     let matcher = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/soak/matcher.py");
-    let mut python = Command::new("python3");
+    // That of the distribution, which has scipy.
+    let mut python = Command::new("/usr/bin/python3");
     python
-        .args([matcher, "in.pcap", "out.pcap", delays, &longest_us.to_string()])
+        .args([matcher, "in.pcap", "out.pcap", delays, &longest_us.to_string(), result])
         .current_dir(DIRECTORY);
     python.output().expect("python3").into()
 }
@@ -52,10 +54,14 @@ pub(crate) fn soak(runs: &mut Runs) {
         let matched = ["delay", "match", &arrivals, &departures, "--csv", &csv, "--quiet"];
         let ran = run(&[&matched[..], &["--longest", &longest, "--json"]].concat());
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{traffic:?}");
-        let judged = judge("delays.csv", longest_us);
+        fs::write(path("result.json"), &ran.out).unwrap();
+        let judged = judge("delays.csv", longest_us, "result.json");
         assert_eq!(judged.code, 0, "{traffic:?}: {}", judged.err);
         runs.count("packets", PACKETS);
-        runs.count("delays compared", judged.out.trim().parse().expect("a number"));
+        let numbers: Vec<u64> =
+            judged.out.split_whitespace().map(|number| number.parse().expect("a number")).collect();
+        runs.count("delays compared", numbers[0]);
+        runs.count("statistics compared", numbers[1]);
 
         // Control: a delay with an error of a nanosecond is detected.
         let text = fs::read_to_string(&csv).unwrap();
@@ -68,6 +74,13 @@ pub(crate) fn soak(runs: &mut Runs) {
         };
         let line = text.lines().find(|line| change(line).is_some()).expect("a certain match");
         fs::write(path("wrong.csv"), text.replacen(line, &change(line).unwrap(), 1)).unwrap();
-        assert_ne!(judge("wrong.csv", longest_us).code, 0, "control");
+        assert_ne!(judge("wrong.csv", longest_us, "result.json").code, 0, "control");
+
+        // Control: a median with an error of 1 % is detected.
+        let mut result: Value = serde_json::from_str(&ran.out).unwrap();
+        let median = &mut result["figures"]["percentiles"]["rows"][0][1];
+        *median = (1.01 * median.as_f64().expect("a median") + 2.0).into();
+        fs::write(path("wrong.json"), result.to_string()).unwrap();
+        assert_ne!(judge("delays.csv", longest_us, "wrong.json").code, 0, "control");
     }
 }

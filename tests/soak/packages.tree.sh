@@ -9,7 +9,7 @@ unset CDPATH
 suite=$1 tree=$2
 checkout=$(cd "$(dirname "$0")/../.." && pwd)
 # For installation without a network: dependencies of onbeat; checkers; build dependencies of DKMS.
-packages="libelf1 zlib1g libgcc-s1 man-db mandoc bash-completion fish zsh dkms linux-headers-amd64"
+packages="systemd libelf1 zlib1g libgcc-s1 man-db mandoc bash-completion fish zsh dkms linux-headers-amd64"
 [ "$suite" = bookworm ] || packages=$(echo "$packages" | sed 's/libelf1/libelf1t64/')
 
 # The list of packages names a finished tree.

@@ -90,7 +90,7 @@ mod tests {
             let of = found.iter().filter(move |(is_output, _)| *is_output == output);
             of.map(|(_, name)| name.as_str()).collect::<Vec<_>>()
         };
-        assert_eq!(names(true), ["csv", "html", "output", "parquet"]);
+        assert_eq!(names(true), ["csv", "html", "output", "parquet", "textfile"]);
         assert_eq!(
             names(false),
             [
@@ -100,12 +100,14 @@ mod tests {
                 "departures",
                 "directory",
                 "file",
+                "files",
                 "keep",
                 "key",
                 "new",
                 "node",
                 "old",
                 "profile",
+                "results",
                 "root",
                 "source",
                 "xap",

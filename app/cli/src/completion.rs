@@ -79,10 +79,11 @@ mod tests {
     #[test]
     fn arguments_that_name_objects_of_this_host_are_completed() {
         let found = completions::arguments(&Arguments::command(), values);
-        let expected: [(&str, &[&str]); 18] = [
+        let expected: [(&str, &[&str]); 19] = [
             ("onbeat doctor", &["interfaces"]),
             ("onbeat protect", &["lans", "protected"]),
             ("onbeat show", &["node", "stream"]),
+            ("onbeat metrics", &["stream"]),
             ("onbeat reset", &["stream", "node"]),
             ("onbeat stream add", &["node"]),
             ("onbeat stream change", &["node"]),

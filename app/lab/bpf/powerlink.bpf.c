@@ -2,7 +2,7 @@
 /*
  * The wire between a managing and a controlled node of POWERLINK, like bpf/port.bpf.c for single
  * frames: passes all frames, and records the times of SoC, PReq and PRes, without checking their
- * content.
+ * content. Also the controlled node of the row `limit`.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -100,6 +100,45 @@ int from_cn(struct xdp_md *ctx)
 	if (type == PRES)
 		note(3, now);
 	return bpf_redirect_map(&to_mn, 0, XDP_DROP);
+}
+
+#define BROADCAST   255
+#define OPERATIONAL 0xfd
+
+/* The header of PReq and PRes. */
+struct poll {
+	struct message message;
+	__u8 to;
+	__u8 from;
+	__u8 status; /* PReq: reserved */
+	__u8 flags[2];
+} __attribute__((packed));
+
+/*
+ * On the controlled node, in place of a back end: the minimum response delay. A poll becomes a
+ * response with the poll's payload; all other frames go to the network stack.
+ */
+SEC("xdp")
+int reflect(struct xdp_md *ctx)
+{
+	struct poll *p = (void *)(long)ctx->data;
+
+	if ((const void *)(p + 1) > (const void *)(long)ctx->data_end ||
+	    p->message.ethertype != bpf_htons(ETHERTYPE_POWERLINK) ||
+	    (p->message.type & TYPE) != PREQ)
+		return XDP_PASS;
+	__builtin_memcpy(p->message.source, p->message.destination, sizeof(p->message.source));
+	/* The multicast group of responses. */
+	__builtin_memcpy(p->message.destination, "\x01\x11\x1e\x00\x00\x02",
+			 sizeof(p->message.destination));
+	p->message.type = PRES;
+	p->from = p->to;
+	p->to = BROADCAST;
+	p->status = OPERATIONAL;
+	p->flags[0] &= 1; /* the data is valid */
+	p->flags[1] = 0;
+	/* XDP_TX does not wake the peer of a veth. */
+	return bpf_redirect(ctx->ingress_ifindex, 0);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

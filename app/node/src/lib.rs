@@ -3,6 +3,7 @@
 pub mod config;
 pub mod control;
 pub mod doctor;
+pub mod metrics;
 pub mod notify;
 pub mod protect;
 pub mod run;

@@ -79,6 +79,7 @@ pub fn required(config: &Config) -> Vec<&'static DropIn> {
     // A new key does not compile until its requirements are added here.
     let NodeConfig {
         name: _,
+        readers: _,
         protocol: _,
         backend,
         poll: _,

@@ -2,11 +2,9 @@
 
 use std::env;
 use std::fmt;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 
+use onbeat_host::is_journal;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
@@ -30,7 +28,7 @@ pub fn start(level: Level, verbose: u8) -> Result<()> {
         _ => EnvFilter::new(raised(level, verbose).as_str()),
     };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    if to_journal() {
+    if is_journal(io::stderr()) {
         builder.with_ansi(false).event_format(Journal).init();
     } else {
         builder.with_ansi(colors::enabled(&io::stderr())).with_target(false).init();
@@ -42,15 +40,6 @@ fn raised(level: Level, steps: u8) -> Level {
     const LEVELS: [Level; 4] = [Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
     let at = LEVELS.iter().position(|&known| known == level).unwrap_or(0);
     LEVELS[(at + usize::from(steps)).min(LEVELS.len() - 1)]
-}
-
-/// Whether standard error is the journal. JOURNAL_STREAM names the journal's device and inode, and stays set if a
-/// service redirects standard error (systemd.exec(5)).
-fn to_journal() -> bool {
-    let Some(stream) = env::var_os("JOURNAL_STREAM") else { return false };
-    let metadata =
-        io::stderr().as_fd().try_clone_to_owned().and_then(|fd| File::from(fd).metadata());
-    metadata.is_ok_and(|is| *stream == *format!("{}:{}", is.dev(), is.ino()))
 }
 
 /// Format of the journal: no time stamp, and the priority as `<N>` (sd-daemon(3)).

@@ -13,7 +13,7 @@ use onbeat_host::output::Target;
 use crate::exit::{Failure, Result};
 
 /// The arguments that name files to write.
-const OUTPUTS: [&str; 4] = ["csv", "html", "output", "parquet"];
+const OUTPUTS: [&str; 5] = ["csv", "html", "output", "parquet", "textfile"];
 
 /// A file of the command line.
 struct NamedFile {

@@ -145,7 +145,13 @@ struct css_set {
 struct cred {
 	struct {
 		__u32 val;
-	} euid;
+	} uid, euid;
+};
+
+struct signal_struct {
+	struct {
+		int counter;
+	} live; /* threads */
 };
 
 struct task_struct {
@@ -160,6 +166,7 @@ struct task_struct {
 	unsigned int rt_priority;
 	int static_prio;
 	const struct cred *real_cred;
+	struct signal_struct *signal;
 	struct css_set *cgroups;
 };
 
@@ -194,6 +201,7 @@ struct bpf_iter__task_file {
 #pragma clang attribute pop
 
 /* include/linux/sched.h */
+#define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
 /* include/linux/netdevice.h */
 #define IFF_BRIDGE_PORT (1 << 9)

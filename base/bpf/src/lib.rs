@@ -4,6 +4,7 @@
 //! - [`PlainData`]: values shared by programs and user space.
 //! - [`Link`], [`ProgramInfo`]: programs of any owner at interfaces and tracepoints.
 //! - [`MappedArray`]: an array in memory, whose words are read and written while programs run.
+//! - [`entries_of_process`]: what an iterator program writes for one process.
 //! - [`Object`]: loads the programs of a file; their tables, variables and constants.
 //! - [`Reasons`]: names of packet drop reasons.
 //! - [`statistics`]: run time of programs.
@@ -17,6 +18,7 @@ mod group;
 mod link;
 mod mapped;
 mod object;
+mod process;
 mod program;
 mod reasons;
 
@@ -31,5 +33,6 @@ pub use group::root_group;
 pub use link::{Link, LinkInfo};
 pub use mapped::MappedArray;
 pub use object::{Object, UnloadedObject};
+pub use process::entries_of_process;
 pub use program::{ProgramInfo, Runs};
 pub use reasons::Reasons;

@@ -103,14 +103,25 @@ pub(crate) fn boot() -> String {
 /// The kernel's flag of a process that exits (`PF_EXITING`).
 const EXITING: u64 = 4;
 
+/// Fields of a process in /proc/PID/stat from number 3 on: the name before may contain any characters.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    Some(stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
+}
+
 /// Start time of a process in clock ticks since boot; `None`: there is no such process, or it exits. It closes its files
 /// some time before its parent receives its status.
 fn running_since(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before may contain any characters; the fields after it start with number 3.
-    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let fields = stat(pid)?;
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     (field(9)? & EXITING == 0).then(|| field(22)).flatten()
+}
+
+/// Whether a signal (SIGSTOP, Ctrl-Z) has stopped a process, which does nothing until SIGCONT.
+#[must_use]
+pub fn is_stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|fields| fields[0] == "T")
 }
 
 fn name(pid: u32) -> Option<String> {

@@ -45,15 +45,17 @@ mod lock;
 mod namespace;
 pub mod output;
 pub mod settings;
+mod stream;
 mod text;
 pub mod trust;
 
 pub use component::{make_directory, open_directory, remove_unfinished, replace};
 pub use directory::PrivateDirectory;
 pub use error::{Error, Result};
-pub use holder::{Holder, command_line};
+pub use holder::{Holder, command_line, is_stopped};
 pub use interface::InterfaceLock;
 pub use journal::{Content, Journal, discard_remedy};
 pub use lock::Lock;
 pub use namespace::NamespaceLock;
+pub use stream::is_journal;
 pub use text::{excerpt, shell_word};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,8 @@ impl InterfaceIdentity {
         self.index.is_some()
     }
 
-    /// Returns the interface, which may have another name; `None`: it no longer exists.
+    /// Returns the interface, which may have another name; `None`: it no longer exists. With its name and address, it may have
+    /// another index: it was moved to another namespace and back, or its driver created it again.
     ///
     /// # Errors
     /// [`Error::NotIdentified`]: the handle is of another namespace, another interface has its index
@@ -104,7 +105,7 @@ impl InterfaceIdentity {
             None => handle.link(&self.name),
         };
         let link = match link {
-            Err(error) if error.is_not_found() => return self.check_moved(handle).map(|()| None),
+            Err(error) if error.is_not_found() => return self.find_returned(handle),
             link => link?,
         };
         match self.difference(&link) {
@@ -188,6 +189,16 @@ impl InterfaceIdentity {
         }
     }
 
+    /// Searches for the interface by its name and address.
+    fn find_returned(&self, handle: &Handle) -> Result<Option<Link>> {
+        let named = |link: &Link| link.name == self.name && self.mac.is_some();
+        let mut links = handle.links()?.into_iter();
+        match links.find(|link| named(link) && self.is_device(link)) {
+            Some(link) => Ok(Some(link)),
+            None => self.check_moved(handle).map(|()| None),
+        }
+    }
+
     /// Searches the namespaces that have ids in the handle's namespace. The kernel assigns one to each
     /// namespace that an interface is moved to.
     fn check_moved(&self, handle: &Handle) -> Result<()> {
@@ -196,6 +207,10 @@ impl InterfaceIdentity {
         }
         let failed = |failure: crate::netlink::Failure| failure.of("list namespace ids", "");
         for id in handle.rtnl().namespace_ids().map_err(failed)? {
+            // The handle's namespace can have an id there, too.
+            if file_of(handle, id).is_some_and(|path| is_file_of(&path, handle)) {
+                continue;
+            }
             // It may have been removed meanwhile.
             let links = handle.links_of(id).unwrap_or_default();
             let Some(link) = links.into_iter().find(|link| self.is_device(link)) else { continue };
@@ -238,6 +253,11 @@ impl Handle {
     }
 }
 
+/// Whether a file is that of the handle's namespace.
+fn is_file_of(path: &Path, handle: &Handle) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.ino() == handle.namespace().inode())
+}
+
 fn mac(link: &Link) -> Option<String> {
     let mac = link.permanent_mac.or(link.mac).filter(|mac| mac.0 != [0; 6]);
     mac.map(|mac| mac.to_string())
@@ -246,4 +266,44 @@ fn mac(link: &Link) -> Option<String> {
 fn peer(link: &Link) -> Option<u32> {
     let is_here = link.kind.as_deref() == Some("veth") && link.peer_namespace.is_none();
     is_here.then_some(link.peer).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_testing::{Feature, require_all};
+    use onbeat_wire::MacAddress;
+
+    use super::*;
+    use crate::VethEnd;
+
+    /// A restarted driver, or a move to another namespace and back, changes the index.
+    #[test]
+    fn an_interface_with_another_index_is_the_same_by_name_and_address() {
+        if !require_all(&[Feature::Root]) {
+            return;
+        }
+        let [near, far] =
+            [(); 2].map(|()| Handle::in_namespace(&Namespace::new().unwrap()).unwrap());
+        let create = |mac: u8| {
+            let end = VethEnd::new("e0").mac(MacAddress([2, 0, 0, 0, 0, mac]));
+            near.create_veth(&end, &VethEnd::new("e1").namespace(far.namespace())).unwrap();
+            near.link("e0").unwrap()
+        };
+        let identity = InterfaceIdentity::of(&near, &create(1)).unwrap();
+        // The query for links of the other namespace gives this one an id in itself.
+        for id in near.rtnl().namespace_ids().unwrap() {
+            near.links_of(id).unwrap();
+        }
+        near.delete("e0").unwrap();
+        near.create_veth(&VethEnd::new("other1"), &VethEnd::new("other2")).unwrap();
+        let again = create(1);
+        assert_ne!(Some(again.index), identity.index);
+        assert_eq!(identity.find(&near).unwrap().map(|link| link.index), Some(again.index));
+        near.move_to("e0", far.namespace()).unwrap();
+        let error = identity.find(&near).unwrap_err().to_string();
+        assert!(error.contains("move it back"), "{error}");
+        far.delete("e0").unwrap();
+        create(2);
+        assert_eq!(identity.find(&near).unwrap(), None, "another address");
+    }
 }

@@ -1,6 +1,13 @@
 //! Mounts that are visible to one thread only.
 
-use std::{env, fs::File, marker::PhantomData, path::PathBuf};
+use std::{
+    env,
+    fs::File,
+    marker::PhantomData,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
 
 use nix::{
     errno::Errno,
@@ -12,6 +19,9 @@ use nix::{
 use crate::{Error, Result};
 
 const NONE: Option<&str> = None;
+
+/// A joined thread has ended within this time.
+const JOINED: Duration = Duration::from_secs(1);
 
 /// A mount namespace of the calling thread, and of the threads and processes that it starts. Mounts in it do
 /// not propagate, and are removed with its last member.
@@ -67,8 +77,16 @@ fn leave_chroot_mount() -> nix::Result<()> {
 
 impl Drop for PrivateMounts {
     fn drop(&mut self) {
-        // A thread that cannot return (impossible after entering) stays: the namespace ends with it.
-        if setns(&self.namespace, CloneFlags::CLONE_NEWNS).is_ok() {
+        // A thread that it started shares its root directory for a moment after it was joined (EINVAL). If it cannot
+        // return, it stays: the namespace ends with it.
+        let deadline = Instant::now() + JOINED;
+        let returned = loop {
+            match setns(&self.namespace, CloneFlags::CLONE_NEWNS) {
+                Err(Errno::EINVAL) if Instant::now() < deadline => thread::yield_now(),
+                result => break result.is_ok(),
+            }
+        };
+        if returned {
             // That changed to the root of the namespace, which is not that of a chroot.
             let _ = fchdir(&self.root).and_then(|()| chroot("."));
             if let Some(directory) = &self.directory {
@@ -80,7 +98,7 @@ impl Drop for PrivateMounts {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::MetadataExt, path::Path, thread};
+    use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
     use super::*;
     use onbeat_testing::{Feature, require};
@@ -110,6 +128,25 @@ mod tests {
             return;
         }
         thread::spawn(|| visit(Path::new("/mnt"))).join().unwrap();
+    }
+
+    /// A joined thread ends a moment later.
+    #[test]
+    fn joined_threads_do_not_keep_the_mounts() {
+        if !require(Feature::Root) {
+            return;
+        }
+        let visits = || {
+            for _ in 0..200 {
+                let former = place().0;
+                let mounts = PrivateMounts::enter().unwrap();
+                let threads: Vec<_> = (0..4).map(|_| thread::spawn(|| {})).collect();
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
+                drop(mounts);
+                assert_eq!(place().0, former);
+            }
+        };
+        thread::spawn(visits).join().unwrap();
     }
 
     #[test]

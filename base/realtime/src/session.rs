@@ -1,12 +1,14 @@
 //! Sessions with settings that end with them: signals must not terminate the process during a change.
 
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::unistd::Pid;
 
@@ -68,6 +70,17 @@ impl BlockedSignals {
                 Err(errno) => return Err(refused(errno)),
             }
         }
+    }
+
+    /// A descriptor that is readable while a termination signal is pending; [`BlockedSignals::wait_for`] consumes the
+    /// signal.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn descriptor(&self) -> Result<OwnedFd> {
+        let ending: SigSet = ENDING.into_iter().collect();
+        let descriptor = SignalFd::with_flags(&ending, SfdFlags::SFD_CLOEXEC);
+        descriptor.map(OwnedFd::from).map_err(refused)
     }
 
     /// Runs a command until it exits. The terminal sends it Ctrl-C; this process forwards the other

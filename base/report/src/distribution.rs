@@ -51,7 +51,12 @@ impl Recorder {
 
     /// Records one delay in `phase`, which is of this recorder.
     pub fn record(&mut self, phase: PhaseId, delay_ns: u64) {
-        self.phases[phase.0].record(delay_ns);
+        self.phases[phase.0].record(delay_ns, 1);
+    }
+
+    /// Records a delay `count` times in `phase`, which is of this recorder.
+    pub fn record_repeated(&mut self, phase: PhaseId, delay_ns: u64, count: u64) {
+        self.phases[phase.0].record(delay_ns, count);
     }
 
     /// Counts frames that were sent in `phase` and not received.
@@ -89,12 +94,13 @@ impl PhaseRecorder {
         Self { name: name.into(), histogram, min: u64::MAX, max: 0, sum: 0, lost: 0, clamped: 0 }
     }
 
-    fn record(&mut self, delay_ns: u64) {
-        self.histogram.saturating_record(delay_ns.min(MAX_DELAY_NS));
-        self.clamped += u64::from(delay_ns > MAX_DELAY_NS);
+    #[inline]
+    fn record(&mut self, delay_ns: u64, count: u64) {
+        self.histogram.saturating_record_n(delay_ns.min(MAX_DELAY_NS), count);
+        self.clamped += count * u64::from(delay_ns > MAX_DELAY_NS);
         self.min = self.min.min(delay_ns);
         self.max = self.max.max(delay_ns);
-        self.sum += u128::from(delay_ns);
+        self.sum += u128::from(delay_ns) * u128::from(count);
     }
 
     fn merge(&mut self, other: &Self) {

@@ -218,7 +218,8 @@ impl Recognition {
 fn network<'a>(packet: &Packet<'a>) -> Result<(EtherType, &'a [u8]), NoKeyReason> {
     let cut = packet.octets.len() < packet.wire_len as usize;
     match packet.link {
-        LinkType::ETHERNET => match Frame::parse(packet.octets) {
+        // By reference: a frame that is moved right after it was written delays the processor.
+        LinkType::ETHERNET => match &Frame::parse(packet.octets) {
             Ok(frame) => Ok((frame.ethertype(), frame.payload())),
             Err(_) if cut => Err(NoKeyReason::Cut { captured: 0 }),
             Err(_) => Err(NoKeyReason::Malformed),

@@ -27,6 +27,7 @@ pub mod change;
 pub mod clocks;
 pub mod correction;
 pub mod diagnosis;
+pub mod inflation;
 pub mod key;
 pub mod matching;
 pub mod pairing;

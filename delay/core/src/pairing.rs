@@ -131,7 +131,12 @@ impl<R: Read, T> Stream<R, T> {
         tag: &impl Fn(&Packet<'_>) -> T,
     ) -> Result<(), CaptureError> {
         while self.head.is_none() {
-            let Some(packet) = self.reader.next_packet()? else { break };
+            // Without `?`, which moves the packet.
+            let packet = match self.reader.next_packet() {
+                Ok(Some(packet)) => packet,
+                Ok(None) => break,
+                Err(error) => return Err(error),
+            };
             if let Some(key) = self.intake.key(recognition, &packet)? {
                 let time_ns = packet.time_ns.saturating_add(self.shift_ns);
                 let passage = Observation { time_ns, tag: tag(&packet) };

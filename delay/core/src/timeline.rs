@@ -2,8 +2,8 @@
 
 /// Maximum number of time bins. Above it, each two are merged.
 const MAX_BINS: usize = 2048;
-/// Initial length of a bin, in nanoseconds.
-const FIRST_NS: i64 = 1 << 20;
+/// Initial length of a bin, in nanoseconds: a power of two.
+const FIRST_BITS: u32 = 20;
 
 /// The shortest and the longest delay of each of many equal time bins.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +33,7 @@ impl DelayTimeline {
 
     /// The length of a bin, in nanoseconds.
     pub fn length_ns(&self) -> i64 {
-        FIRST_NS << self.doubled
+        1 << (FIRST_BITS + self.doubled)
     }
 
     /// Adds a delay. A time before the first one belongs to the first bin.
@@ -41,15 +41,26 @@ impl DelayTimeline {
     pub fn record(&mut self, time_ns: i64, delay_ns: i64) {
         let start = *self.start_ns.get_or_insert(time_ns);
         let since = time_ns.saturating_sub(start).max(0);
-        while since / self.length_ns() >= MAX_BINS as i64 {
+        let mut place = self.bin_of(since);
+        while place >= MAX_BINS {
             self.double();
+            place = self.bin_of(since);
         }
-        let place = (since / self.length_ns()) as usize;
         if self.bins.len() <= place {
             self.bins.resize(place + 1, None);
         }
-        let seen = &mut self.bins[place];
-        *seen = together(*seen, Some((delay_ns, delay_ns)));
+        match &mut self.bins[place] {
+            Some((shortest, longest)) => {
+                *shortest = delay_ns.min(*shortest);
+                *longest = delay_ns.max(*longest);
+            }
+            bin => *bin = Some((delay_ns, delay_ns)),
+        }
+    }
+
+    /// A shift is faster than a division.
+    fn bin_of(&self, since_ns: i64) -> usize {
+        (since_ns >> (FIRST_BITS + self.doubled).min(63)) as usize
     }
 
     fn double(&mut self) {
@@ -80,6 +91,8 @@ fn together(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64, i64)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FIRST_NS: i64 = 1 << FIRST_BITS;
 
     #[test]
     fn extremes_are_kept_over_any_duration() {

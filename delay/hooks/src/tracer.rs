@@ -190,6 +190,24 @@ impl Tracer {
             .map_err(|source| kernel("start or stop the hooks", source))
     }
 
+    /// Detaches all programs. Packets in transit are reported after [`resume`](Self::resume) as not ended.
+    ///
+    /// # Errors
+    /// The kernel refuses the write.
+    pub fn pause(&mut self) -> Result<()> {
+        self.follow(false)?;
+        self.links.clear();
+        Ok(())
+    }
+
+    /// Attaches all programs again.
+    ///
+    /// # Errors
+    /// The kernel refuses to attach one.
+    pub fn resume(&mut self) -> Result<()> {
+        self.attach()
+    }
+
     /// Returns the packets completed since the previous call, in order of completion.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use onbeat_delay::probe::{Counts, Key, Profile, Sample, Sender, Session};
+use onbeat_delay::probe::{ArrivalTimes, Counts, Key, Profile, Sample, Sender, Session};
 use onbeat_wire::stamp::{AUTHENTICATED_LEN, ErrorEstimate, PACKET_LEN};
 
 use crate::clock::SessionClock;
@@ -225,12 +225,16 @@ impl<'a> PingSession<'a> {
             match self.sockets[0].receive(&mut self.room) {
                 Ok(Some(datagram)) => {
                     self.late_arrivals += u64::from(datagram.realtime_ns.is_none());
+                    let handled_ns = self.clock.now_ns();
                     let received_ns = match datagram.realtime_ns {
                         Some(stamp) => self.clock.of_realtime(stamp),
-                        None => self.clock.now_ns(),
+                        None => handled_ns,
                     };
+                    // The stamp is of another clock, which is read with an error.
+                    let times =
+                        ArrivalTimes { received_ns, handled_ns: handled_ns.max(received_ns) };
                     // A datagram that is not a reply is counted.
-                    let _ = self.sender.receive(&self.room[..datagram.len], received_ns);
+                    let _ = self.sender.receive(&self.room[..datagram.len], times);
                 }
                 Ok(None) => break,
                 Err(error) => self.pass(error)?,

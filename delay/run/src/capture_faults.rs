@@ -212,3 +212,19 @@ fn a_step_is_reported_with_size_and_time() {
     contains(&outcome, "p50", 8_000.0 * 2_f64.ln());
     notes(&outcome, "step of 300 µs ahead");
 }
+
+/// The asymmetry of a path of PTP is a constant difference of the clocks, which no capture shows.
+#[test]
+fn clocks_that_are_synchronized_with_an_error() {
+    fn ahead(times: &mut [i64]) {
+        times.iter_mut().for_each(|time_ns| *time_ns += 3_000);
+    }
+    let delay = |random: &mut Random, _: i64| spread(random);
+    let truth = 10_000.0 + 8_000.0 * 2_f64.ln();
+    let without = measure_with("ptp", delay, [exact, ahead], &[]).outcome;
+    assert!(percentile(&without, "p50")[1] > truth, "{:?}", percentile(&without, "p50"));
+    let error = &["--clock-error", "4us"];
+    let with = measure_with("ptp-error", delay, [exact, ahead], error).outcome;
+    contains(&with, "p50", truth);
+    notes(&with, "differ by up to 4.00 µs");
+}

@@ -5,12 +5,13 @@ use std::result::Result;
 
 use onbeat_delay::correction::Correction;
 use onbeat_host::file;
-use onbeat_report::{Figure, Input, Outcome, Spread, format};
+use onbeat_report::{Figure, Input, Measurement, Outcome, Spread, format};
 
 /// Figures of a result that yield a correction.
 pub(super) const MEAN: &str = "mean delay";
 pub(super) const DEVIATION: &str = "standard deviation";
 pub(super) const COUNT: &str = "delays";
+pub(super) const CORRECTED_MEAN: &str = "mean delay, corrected";
 
 /// Maximum length of a result in octets.
 const RESULT: u64 = 16 << 20;
@@ -53,6 +54,11 @@ impl AppliedCorrection {
         self.source.as_ref().map(|source| source.input.clone())
     }
 
+    /// The method that measured it, if it is of a result.
+    pub(super) fn method(&self) -> Option<&str> {
+        self.source.as_ref().map(|source| method_of(&source.name))
+    }
+
     /// A note on its source, in a result of this name.
     pub(super) fn note(&self, taken_off: &str) -> Option<String> {
         let source = self.source.as_ref()?;
@@ -66,30 +72,44 @@ impl AppliedCorrection {
             "subtracted: {mean_ns:.0} ns ± {standard_deviation_ns:.0} ns{of} ({}, {name}, {}{kernel})",
             source.file, source.started
         );
-        let method = name.strip_prefix(CALIBRATED).or_else(|| name.strip_prefix("delay-"));
-        if method != taken_off.strip_prefix("delay-") {
+        if method_of(name) != method_of(taken_off) {
             note += "; it was measured by another method, whose path may differ";
         }
         Some(note)
     }
 }
 
-/// Returns the correction of a result of the null path.
-fn of_result(name: &str) -> Result<AppliedCorrection, String> {
+/// The method of a result of this name.
+pub(super) fn method_of(name: &str) -> &str {
+    name.strip_prefix(CALIBRATED).or_else(|| name.strip_prefix("delay-")).unwrap_or(name)
+}
+
+/// Reads a result (`--json`).
+pub(super) fn read_result(name: &str) -> Result<(Outcome, Input), String> {
     let text = file::read_text(Path::new(name), RESULT)
         .map_err(|error| format!("cannot be read: {error}"))?;
-    let result: Outcome = serde_json::from_str(&text)
-        .map_err(|error| format!("is not a result of `onbeat delay calibrate`: {error}"))?;
+    let result = serde_json::from_str(&text)
+        .map_err(|error| format!("is not a result of `onbeat delay`: {error}"))?;
+    Ok((result, Input::of_file(name, text.as_bytes())))
+}
+
+/// Returns a figure of a result that is a measurement.
+pub(super) fn measurement<'a>(result: &'a Outcome, name: &str) -> Option<&'a Measurement> {
+    match result.figures.get(name) {
+        Some(Figure::Measurement(found)) => Some(found),
+        _ => None,
+    }
+}
+
+/// Returns the correction of a result of the null path.
+fn of_result(name: &str) -> Result<AppliedCorrection, String> {
+    let (result, input) = read_result(name)?;
     if let Some(check) = result.checks.iter().find(|check| !check.ok()) {
         let statement = check.statement();
         return Err(format!("is of a measurement that failed ({}: {statement})", check.name));
     }
-    let measurement = |name| match result.figures.get(name) {
-        Some(Figure::Measurement(found)) => Some(found),
-        _ => None,
-    };
     let value = |name| {
-        let value = measurement(name)?.value.as_f64();
+        let value = measurement(&result, name)?.value.as_f64();
         (value.is_finite() && value >= 0.0).then_some(value)
     };
     let missing = |name| format!("has no figure {name:?}: at least two delays are required");
@@ -97,7 +117,7 @@ fn of_result(name: &str) -> Result<AppliedCorrection, String> {
         mean_ns: value(MEAN).ok_or_else(|| missing(MEAN))?,
         standard_deviation_ns: value(DEVIATION).ok_or_else(|| missing(DEVIATION))?,
         count: value(COUNT).map(|count| count as u64),
-        mean_error_ns: measurement(MEAN).and_then(|mean| {
+        mean_error_ns: measurement(&result, MEAN).and_then(|mean| {
             let Some(Spread::Interval { high, .. }) = mean.spread else { return None };
             let error_ns = high.as_f64() - mean.value.as_f64();
             (error_ns.is_finite() && error_ns >= 0.0).then_some(error_ns)
@@ -105,7 +125,7 @@ fn of_result(name: &str) -> Result<AppliedCorrection, String> {
     };
     let source = CalibrationSource {
         file: name.into(),
-        input: Input::of_file(name, text.as_bytes()),
+        input,
         name: result.name,
         started: result.started,
         kernel: result.conditions.kernel,

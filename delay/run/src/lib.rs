@@ -16,6 +16,7 @@ mod calibrate;
 mod capture_faults;
 pub mod captures;
 mod command_line;
+mod compare;
 mod correction;
 mod echo;
 mod error;
@@ -36,6 +37,7 @@ mod thread_options;
 mod two_captures;
 
 pub use calibrate::calibrate;
+pub use compare::CompareOptions;
 pub use echo::EchoOptions;
 pub use error::{Error, Result};
 pub use hooks::HooksOptions;

@@ -1,14 +1,15 @@
 //! Delays as a result.
 
 use onbeat_delay::correction::{CorrectedDelay, Correction};
+use onbeat_delay::inflation::Inflation;
 use onbeat_delay::matching::Counts;
-use onbeat_delay::stats::{Distribution, Mean, StampError, interval};
+use onbeat_delay::stats::{Distribution, Mean, Percentile, StampError, interval};
 use onbeat_delay::summary::DelaySummary;
 use onbeat_delay::tail;
 use onbeat_report::format::{self, duration_ns};
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, TimeSeries};
 
-use super::correction::{COUNT, DEVIATION, MEAN};
+use super::correction::{CORRECTED_MEAN, COUNT, DEVIATION, MEAN};
 use super::options::{PacketOptions, ReportSettings};
 use super::sink::DelaySink;
 
@@ -37,12 +38,40 @@ pub(super) enum Origin {
     Fastest,
 }
 
+/// A delay to remove from the measured ones.
+enum Removal<'a> {
+    /// That of the path without the hop.
+    Path(&'a Correction),
+    /// That which the observer adds.
+    Observer(&'a Inflation),
+}
+
+impl Removal<'_> {
+    fn percentile(&self, measured: &Percentile, confidence: f64) -> Option<CorrectedDelay> {
+        match self {
+            Removal::Path(correction) => correction.percentile(measured, confidence),
+            Removal::Observer(inflation) => inflation.percentile(measured, confidence),
+        }
+    }
+}
+
 /// Adds the figures of delays.
 pub(super) fn fill(
     outcome: &mut Outcome,
     sink: &DelaySink,
+    stamps: (Origin, StampError),
+    settings: &ReportSettings,
+) {
+    fill_corrected(outcome, sink, stamps, settings, None);
+}
+
+/// Adds the figures of delays, with those without the observer.
+pub(super) fn fill_corrected(
+    outcome: &mut Outcome,
+    sink: &DelaySink,
     (origin, error): (Origin, StampError),
     settings: &ReportSettings,
+    inflation: Option<&Inflation>,
 ) {
     let collected = &sink.collected;
     let delays = &collected.delays;
@@ -85,7 +114,16 @@ pub(super) fn fill(
         ));
     }
     outcome.figure("distribution", sink.curves());
-    percentiles(outcome, delays, error, settings);
+    let correction = settings.correction.as_ref();
+    let path = correction.map(|correction| Removal::Path(&correction.correction));
+    let removal = path.or(inflation.map(Removal::Observer));
+    percentiles(outcome, delays, error, (removal, settings.confidence));
+    if let Some((inflation, mean)) = inflation.zip(mean) {
+        let corrected = inflation.mean(&mean, settings.confidence);
+        if let Some(mean) = corrected.filter(|mean| mean.significant().is_some()) {
+            outcome.figure(CORRECTED_MEAN, measurement(&mean, settings.confidence));
+        }
+    }
     if let Some(correction) = &settings.correction {
         corrected_mean(outcome, &correction.correction, mean, settings.confidence);
         outcome.notes.extend(correction.note(&outcome.name));
@@ -150,7 +188,7 @@ fn percentiles(
     outcome: &mut Outcome,
     delays: &Distribution,
     error: StampError,
-    settings: &ReportSettings,
+    (removal, confidence): (Option<Removal<'_>>, f64),
 ) {
     let mut columns = vec![
         ("", ""),
@@ -160,7 +198,7 @@ fn percentiles(
         ("above the shortest", "ns"),
         ("independent delays", ""),
     ];
-    if settings.correction.is_some() {
+    if removal.is_some() {
         columns.extend([
             ("corrected", "ns"),
             ("corrected, lower bound", "ns"),
@@ -176,7 +214,7 @@ fn percentiles(
             continue;
         }
         let Some(percentiles) = &percentiles else { continue };
-        let found = error.widen(percentiles.get(quantile, settings.confidence));
+        let found = error.widen(percentiles.get(quantile, confidence));
         if found.lower_ns.is_none() {
             withheld.push(name);
         } else if found.upper_ns.is_none() {
@@ -195,8 +233,8 @@ fn percentiles(
                 .into(),
             found.effective.map(|effective| effective.min(delays.count() as f64).round()).into(),
         ];
-        if let Some(correction) = &settings.correction {
-            let corrected = correction.correction.percentile(&found, settings.confidence);
+        if let Some(removal) = &removal {
+            let corrected = removal.percentile(&found, confidence);
             let corrected = corrected.filter(|corrected| corrected.significant().is_some());
             let value = |of: fn(&CorrectedDelay) -> f64| -> Cell {
                 corrected.as_ref().map(of).filter(|ns| ns.is_finite()).into()
@@ -231,19 +269,20 @@ fn corrected_mean(
     let withheld = u64::from(mean.is_none_or(|mean| mean.significant().is_none()));
     outcome.check(Check::eq("corrected mean withheld", withheld, 0_u64, ""));
     let Some(mean) = mean else { return };
-    let CorrectedDelay { value_ns, lower_ns, upper_ns } = mean;
+    let CorrectedDelay { value_ns, lower_ns, .. } = mean;
     match mean.significant() {
-        Some(_) => {
-            let figure = Measurement::new("ns", value_ns);
-            let figure = figure.with_interval(lower_ns, upper_ns, confidence);
-            outcome.figure("mean delay, corrected", figure);
-        }
+        Some(_) => outcome.figure(CORRECTED_MEAN, measurement(&mean, confidence)),
         None => outcome.note(format!(
             "the corrected mean is withheld: {} has an error of up to {}",
             duration_ns(value_ns),
             duration_ns(value_ns - lower_ns)
         )),
     }
+}
+
+fn measurement(delay: &CorrectedDelay, confidence: f64) -> Measurement {
+    let figure = Measurement::new("ns", delay.value_ns);
+    figure.with_interval(delay.lower_ns, delay.upper_ns, confidence)
 }
 
 fn variation(outcome: &mut Outcome, collected: &DelaySummary) {

@@ -2,7 +2,6 @@
 
 use onbeat_delay::matching::{Event, Verdict};
 use onbeat_delay::summary::DelaySummary;
-use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Distribution, Recorder};
 
 use super::samples::{Column, SampleFiles, SampleValue, Samples};
@@ -15,18 +14,13 @@ const COLUMNS: &[Column] =
 /// Collects delays.
 pub(super) struct DelaySink {
     pub(super) collected: DelaySummary,
-    curves: Recorder,
-    phases: [PhaseId; 2],
     samples: Samples,
 }
 
 impl DelaySink {
     pub(super) fn new(files: &SampleFiles) -> Result<Self> {
-        let mut curves = Recorder::new();
-        let phases = ["delay", "delay of ambiguous packets"];
-        let phases = phases.map(|name| curves.phase(name));
         let samples = Samples::create(files, COLUMNS)?;
-        Ok(Self { collected: DelaySummary::new(), curves, phases, samples })
+        Ok(Self { collected: DelaySummary::new(), samples })
     }
 
     /// Processes the event of a packet, by one clock.
@@ -50,23 +44,30 @@ impl DelaySink {
         }
         let Some(delay_ns) = delay_ns else { return self.collected.skip() };
         self.collected.record(time_ns, delay_ns, verdict);
-        let phase = self.phases[usize::from(verdict == Verdict::Ambiguous)];
-        if let Ok(delay_ns) = u64::try_from(delay_ns) {
-            self.curves.record(phase, delay_ns);
-        }
     }
 
     /// Records a lost packet.
     pub(super) fn lose(&mut self, time_ns: i64) {
         self.collected.lose();
-        self.curves.lose(self.phases[0], 1);
         self.samples.row(&[time_ns.into(), SampleValue::Nothing, SampleValue::Text("lost")]);
     }
 
     /// The distributions of certain delays, and of ambiguous ones if there are any.
     pub(super) fn curves(&self) -> Distribution {
-        let mut figure = self.curves.figure();
-        figure.series.truncate(1 + usize::from(self.curves.count(self.phases[1]) > 0));
+        let DelaySummary { delays, ambiguous, .. } = &self.collected;
+        let mut curves = Recorder::new();
+        for (name, delays) in [("delay", delays), ("delay of ambiguous packets", ambiguous)] {
+            let phase = curves.phase(name);
+            delays.buckets().for_each(|(ns, count)| curves.record_repeated(phase, ns, count));
+            curves.lose(phase, delays.lost());
+        }
+        let mut figure = curves.figure();
+        for (series, delays) in figure.series.iter_mut().zip([delays, ambiguous]) {
+            // Not of the rounded delays.
+            series.mean = delays.mean_ns();
+            series.clamped = delays.clamped();
+        }
+        figure.series.truncate(1 + usize::from(ambiguous.count() > 0));
         figure
     }
 

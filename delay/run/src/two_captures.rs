@@ -1,6 +1,7 @@
 //! Matches packets that entered a hop with packets that left it, by two captures.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use onbeat_delay::capture::Packet;
 use onbeat_delay::clocks::{Clocks, Envelope, Point};
@@ -8,7 +9,7 @@ use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher, Verdict, Window};
 use onbeat_delay::pairing::{CapturePair, PairingError, Plan, Side, median_difference_ns};
 use onbeat_delay::stats::StampError;
-use onbeat_report::format::{count, duration_ns};
+use onbeat_report::format::{count, duration_ns, parse_duration};
 use onbeat_report::{Cell, Counters, Inputs, Progress, Run};
 
 use super::captures::{self, Capture};
@@ -32,6 +33,10 @@ pub struct MatchOptions {
     /// and steps of the clocks
     #[arg(long, conflicts_with = "correct")]
     two_clocks: bool,
+    /// Maximum difference of clocks that are synchronized, such as by PTP over an asymmetric path: intervals contain
+    /// this error
+    #[arg(long, value_name = "TIME", conflicts_with = "two_clocks", value_parser = parse_duration)]
+    clock_error: Option<Duration>,
     #[command(flatten)]
     packets: PacketOptions,
 }
@@ -92,15 +97,25 @@ impl Method for MatchOptions {
             outcome.notes.extend(clocks.notes);
         }
         outcome::count(&mut outcome, &read.counts, &self.packets);
-        outcome::fill(&mut outcome, &sink, (origin, read.stamp_error), &settings);
+        let clock_error_ns = self.clock_error.map_or(0, |error| error.as_nanos() as u64);
+        let stamp_error = read.stamp_error.with_clock_error(clock_error_ns);
+        outcome::fill(&mut outcome, &sink, (origin, stamp_error), &settings);
+        if clock_error_ns > 0 {
+            outcome.note(format!(
+                "the clocks of both captures differ by up to {}, in either direction; intervals contain this error",
+                duration_ns(clock_error_ns as f64)
+            ));
+        }
         let matched = read.matched(&sink);
         outcome.notes.extend(read.notes);
         let [arrivals, departures] =
             [&self.arrivals, &self.departures].map(|path| path.display().to_string());
         let source = CaptureSource::Two { arrivals: &arrivals, departures: &departures };
         let two_clocks = self.two_clocks.then_some(("--two-clocks", None));
+        let clock_error = self.clock_error.map(|error| format!("{}ns", error.as_nanos()));
         let command = CommandLine::new(Self::NAME, &[&arrivals, &departures])
             .given(two_clocks)
+            .given(clock_error.map(|error| ("--clock-error", Some(error))))
             .given(self.packets.given());
         let matching = (&matching, read.planned);
         requirement::check_with_causes(

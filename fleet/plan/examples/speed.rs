@@ -1,11 +1,12 @@
 //! Measures planning: grids of relays with random streams between them.
 //!
-//! `cargo run --release -p onbeat-plan --example speed -- WIDTH HEIGHT STREAMS`
+//! `cargo run --release -p onbeat-plan --example speed -- WIDTH HEIGHT STREAMS [MBIT_PER_S]`
 
 use std::time::Instant;
 
+use onbeat_plan::ladder::RecoverAt;
 use onbeat_plan::network::{End, Host, Link, Node, Port, Stream};
-use onbeat_plan::plan::{Plan, PreviousRoutes};
+use onbeat_plan::plan::{Plan, PreviousRoutes, PreviousStream};
 use onbeat_plan::route::Element;
 use onbeat_plan::{Network, failure, node_file};
 use onbeat_wire::MacAddress;
@@ -13,11 +14,15 @@ use onbeat_wire::MacAddress;
 fn main() {
     let numbers: Vec<usize> =
         std::env::args().skip(1).map(|word| word.parse().expect("a number")).collect();
-    let [width, height, streams] = numbers[..] else { panic!("WIDTH HEIGHT STREAMS") };
-    let network = network(width, height, streams);
+    let (width, height, streams, speed_mbps) = match numbers[..] {
+        [width, height, streams] => (width, height, streams, 1000),
+        [width, height, streams, speed_mbps] => (width, height, streams, speed_mbps as u32),
+        _ => panic!("WIDTH HEIGHT STREAMS [MBIT_PER_S]"),
+    };
+    let network = network(width, height, streams, speed_mbps);
     let start = Instant::now();
     let plan = Plan::new(&network, &PreviousRoutes::default());
-    println!("plan: {:.3} s", start.elapsed().as_secs_f64());
+    println!("plan: {:.3} s, memory: {}", start.elapsed().as_secs_f64(), memory());
     let refused = network.streams.len() - plan.routed().count();
     println!(
         "streams: {}, refused: {refused}, complete: {}",
@@ -44,7 +49,12 @@ fn main() {
     let previous: PreviousRoutes = plan
         .routed()
         .map(|(index, route)| {
-            (network.streams[index].name.clone(), (route.clone(), plan.delays[index].clone()))
+            let old = PreviousStream {
+                route: Some(route.clone()),
+                delays: plan.delays[index].clone(),
+                ..PreviousStream::default()
+            };
+            (network.streams[index].name.clone(), old)
         })
         .collect();
     let mut without = network.clone();
@@ -62,18 +72,22 @@ fn main() {
     let start = Instant::now();
     let octets: usize = node_file::all(&network, &plan).iter().map(|file| file.text.len()).sum();
     println!("node files: {:.3} s, {octets} octets", start.elapsed().as_secs_f64());
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    println!(
-        "{}",
-        status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("VmHWM: unknown")
-    );
+    println!("memory: {}", memory());
 }
 
-fn network(width: usize, height: usize, streams: usize) -> Network {
+/// The highest use of memory up to now.
+fn memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.map_or("unknown", str::trim).to_owned()
+}
+
+fn network(width: usize, height: usize, streams: usize, speed_mbps: u32) -> Network {
     let node = |index: usize| Node {
         name: format!("n{index}"),
         host: Some(Host { interface: "tsn0".into(), create: true }),
         relay: true,
+        bridge: None,
         forwarding_ns: 50_000,
         ports: Vec::new(),
     };
@@ -89,17 +103,11 @@ fn network(width: usize, height: usize, streams: usize) -> Network {
             let ends = [index, other].map(|node| {
                 let ports = &mut network.nodes[node].ports;
                 let name = format!("p{}", ports.len());
-                ports.push(Port { interface: name.clone(), name, speed_mbps: 1000 });
+                ports.push(Port { interface: name.clone(), name, speed_mbps });
                 End { node: node as u32, port: ports.len() as u32 - 1 }
             });
             let name = format!("l{}", network.links.len());
-            network.links.push(Link {
-                name,
-                ends,
-                speed_mbps: 1000,
-                delay_ns: 500,
-                groups: vec![],
-            });
+            network.links.push(Link { name, ends, speed_mbps, delay_ns: 500, groups: vec![] });
         }
     }
     let mut state = 1u64;
@@ -124,6 +132,8 @@ fn network(width: usize, height: usize, streams: usize) -> Network {
             size: 64 + below(192) as u32,
             paths: 2,
             max_delay_ns: None,
+            recover_at: RecoverAt::Listeners,
+            adds_vlan_tag: false,
         });
     }
     network

@@ -1,8 +1,10 @@
 //! Effects of failures: every link, node and group removed in turn.
 
-use crate::network::Network;
+use std::borrow::Cow;
+
+use crate::network::{Network, Stream};
 use crate::plan::Plan;
-use crate::route::{Element, Route};
+use crate::route::{Element, NodeMarks, Route};
 
 /// The effect of one failure on all streams.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,10 +19,44 @@ pub struct FailureEffect {
     pub ended: Vec<usize>,
 }
 
+/// The effect of a failure on one stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StreamEffect {
+    Cut,
+    Single,
+    Ended,
+    /// Two paths or more are left.
+    Protected,
+}
+
+impl StreamEffect {
+    fn of(network: &Network, stream: &Stream, route: &Route, element: Element) -> Self {
+        let loss = route.losses(network, stream, element);
+        match loss {
+            _ if loss.cut > 0 => Self::Cut,
+            _ if loss.ended > 0 && loss.single == 0 => Self::Ended,
+            _ if loss.single > 0 => Self::Single,
+            _ => Self::Protected,
+        }
+    }
+
+    /// The effect of any element of one path, if the paths share none.
+    fn of_disjoint(route: &Route) -> Self {
+        match route.paths().count() {
+            1 => Self::Cut,
+            2 => Self::Single,
+            _ => Self::Protected,
+        }
+    }
+}
+
+/// A stream that uses a link or a node, and the effect of its failure, if known.
+type User = (u32, Option<StreamEffect>);
+
 /// Streams by the link and the node that they use.
 struct UsageIndex {
-    links: Vec<Vec<u32>>,
-    nodes: Vec<Vec<u32>>,
+    links: Vec<Vec<User>>,
+    nodes: Vec<Vec<User>>,
 }
 
 impl UsageIndex {
@@ -29,38 +65,53 @@ impl UsageIndex {
             links: vec![Vec::new(); network.links.len()],
             nodes: vec![Vec::new(); network.nodes.len()],
         };
+        let mut marks = NodeMarks::new(network);
         for (stream, route) in plan.routed() {
+            let number = stream as u32;
+            if marks.is_disjoint(route) {
+                let user = (number, Some(StreamEffect::of_disjoint(route)));
+                for path in route.paths() {
+                    path.iter().for_each(|arc| index.links[arc.link()].push(user));
+                    for arc in &path[1..] {
+                        index.nodes[network.ends(*arc).0 as usize].push(user);
+                    }
+                }
+                for node in [network.streams[stream].talker, route.listeners[0].listener] {
+                    index.nodes[node as usize].push((number, Some(StreamEffect::Ended)));
+                }
+                continue;
+            }
             for arc in route.paths().flatten() {
                 let (from, to) = network.ends(*arc);
-                let users = [&mut index.links[arc.link()], &mut index.nodes[from as usize]];
-                users.into_iter().for_each(|users| add(users, stream));
-                add(&mut index.nodes[to as usize], stream);
+                add(&mut index.links[arc.link()], number);
+                add(&mut index.nodes[from as usize], number);
+                add(&mut index.nodes[to as usize], number);
             }
         }
         index
     }
 
     /// The streams that an element may interrupt, each once.
-    fn users(&self, network: &Network, element: Element) -> Vec<u32> {
+    fn users(&self, network: &Network, element: Element) -> Cow<'_, [User]> {
         match element {
-            Element::Link(link) => self.links[link as usize].clone(),
-            Element::Node(node) => self.nodes[node as usize].clone(),
+            Element::Link(link) => Cow::Borrowed(&self.links[link as usize]),
+            Element::Node(node) => Cow::Borrowed(&self.nodes[node as usize]),
             Element::Group(group) => {
                 let links = network.groups[group as usize].links.iter();
-                let mut users: Vec<u32> =
-                    links.flat_map(|link| self.links[*link as usize].iter().copied()).collect();
-                users.sort_unstable();
+                let users = links.flat_map(|link| &self.links[*link as usize]);
+                let mut users: Vec<User> = users.map(|(stream, _)| (*stream, None)).collect();
+                users.sort_unstable_by_key(|(stream, _)| *stream);
                 users.dedup();
-                users
+                Cow::Owned(users)
             }
         }
     }
 }
 
 /// Adds a stream; those of one stream follow one another.
-fn add(users: &mut Vec<u32>, stream: usize) {
-    if users.last() != Some(&(stream as u32)) {
-        users.push(stream as u32);
+fn add(users: &mut Vec<User>, stream: u32) {
+    if users.last().is_none_or(|(last, _)| *last != stream) {
+        users.push((stream, None));
     }
 }
 
@@ -75,18 +126,18 @@ pub fn effects(
     let effect = |element| {
         let mut effect =
             FailureEffect { element, cut: Vec::new(), single: Vec::new(), ended: Vec::new() };
-        for user in index.users(network, element) {
+        for &(user, known) in &*index.users(network, element) {
             let user = user as usize;
             let route: &Route = plan.routes[user].as_ref().expect("it has a route");
             let stream = &network.streams[user];
-            let loss = route.losses(network, stream, element);
-            let streams = match loss {
-                _ if loss.cut > 0 => &mut effect.cut,
-                _ if loss.ended > 0 && loss.single == 0 => &mut effect.ended,
-                _ if loss.single > 0 => &mut effect.single,
-                _ => continue,
-            };
-            streams.push(user);
+            let of_stream =
+                known.unwrap_or_else(|| StreamEffect::of(network, stream, route, element));
+            match of_stream {
+                StreamEffect::Cut => effect.cut.push(user),
+                StreamEffect::Single => effect.single.push(user),
+                StreamEffect::Ended => effect.ended.push(user),
+                StreamEffect::Protected => {}
+            }
         }
         effect
     };

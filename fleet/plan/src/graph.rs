@@ -25,6 +25,58 @@ pub struct Availability<'a> {
     pub transit: &'a [bool],
 }
 
+/// Number of landmarks.
+const LANDMARKS: usize = 8;
+
+/// Nodes from which on landmarks pay.
+const LEAST_NODES: usize = 16;
+
+/// A distance that counts as infinite: 2.1 s.
+const UNREACHED: u32 = u32::MAX / 2;
+
+/// Lower bounds of distances by the triangle inequality (Goldberg and Harrelson 2005): the distance from a landmark to the
+/// target is at most that to a node plus that from the node to the target, likewise for distances to the landmark.
+#[derive(Debug, Clone, Default)]
+struct Landmarks {
+    /// Of each node, the distances from and to the landmarks.
+    distances: Vec<[[u32; LANDMARKS]; 2]>,
+    target: usize,
+    /// The target for which an estimate is, and the estimate.
+    estimates: Vec<(u32, u32)>,
+}
+
+impl Landmarks {
+    fn add(&mut self, index: usize, from: &[u32], to: &[u32]) {
+        self.distances.resize(from.len(), [[0; LANDMARKS]; 2]);
+        self.estimates.resize(from.len(), (NONE, 0));
+        for (node, distances) in self.distances.iter_mut().enumerate() {
+            distances[0][index] = from[node];
+            distances[1][index] = to[node];
+        }
+    }
+
+    fn set_target(&mut self, target: u32) {
+        self.target = target as usize;
+    }
+
+    /// A lower bound of the distance from a node to the target; 0 without landmarks.
+    fn estimate(&mut self, node: u32) -> i64 {
+        let Some((target, known)) = self.estimates.get_mut(node as usize) else { return 0 };
+        if *target != self.target as u32 {
+            let ([from, to], [end_from, end_to]) =
+                (&self.distances[node as usize], &self.distances[self.target]);
+            let mut least = 0;
+            for index in 0..LANDMARKS {
+                least = least
+                    .max(end_from[index].saturating_sub(from[index]))
+                    .max(to[index].saturating_sub(end_to[index]));
+            }
+            (*target, *known) = (self.target as u32, least);
+        }
+        i64::from(*known)
+    }
+}
+
 /// A network as a residual graph.
 #[derive(Debug, Clone)]
 pub struct Graph {
@@ -48,6 +100,7 @@ pub struct Graph {
     touched: Vec<u32>,
     moved: Vec<u32>,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
+    landmarks: Landmarks,
 }
 
 impl Graph {
@@ -102,6 +155,7 @@ impl Graph {
             touched: Vec::new(),
             moved: Vec::new(),
             heap: BinaryHeap::new(),
+            landmarks: Landmarks::default(),
         };
         for element in 0..single {
             graph.set(element, 0);
@@ -131,6 +185,53 @@ impl Graph {
         self.costs[2 * (self.nodes + arc.0 as usize)] as u64
     }
 
+    /// Prepares estimates of distances, which direct searches to their targets. No cost may fall below that of now.
+    pub fn set_landmarks(&mut self) {
+        self.landmarks = Landmarks::default();
+        if self.nodes < LEAST_NODES {
+            return;
+        }
+        let mut nearest = vec![u32::MAX; self.nodes];
+        let mut next = 0;
+        for index in 0..LANDMARKS {
+            let (from, to) = (self.distances(next, false), self.distances(next, true));
+            // The next landmark is far from all others.
+            for (nearest, distance) in nearest.iter_mut().zip(&from) {
+                let distance = if *distance == UNREACHED { 0 } else { *distance };
+                *nearest = distance.min(*nearest);
+            }
+            self.landmarks.add(index, &from, &to);
+            next = (0..self.nodes).max_by_key(|node| nearest[*node]).unwrap_or(0);
+        }
+    }
+
+    /// Distances of all nodes from a node, or to it.
+    fn distances(&mut self, node: usize, backward: bool) -> Vec<u32> {
+        let mut distances = vec![UNREACHED; self.nodes];
+        distances[node] = 0;
+        self.heap.push(Reverse((0, node as u32)));
+        while let Some(Reverse((distance, node))) = self.heap.pop() {
+            if distance > u64::from(distances[node as usize]) {
+                continue;
+            }
+            let vertex = 2 * node as usize + usize::from(!backward);
+            let span = self.starts[vertex] as usize..self.starts[vertex + 1] as usize;
+            for &edge in &self.edges[span] {
+                let is_arc = edge as usize / 2 % (self.nodes + self.arcs) >= self.nodes;
+                if !is_arc || (edge % 2 == 1) != backward {
+                    continue;
+                }
+                let head = self.heads[edge as usize] / 2;
+                let through = distance + self.costs[edge as usize & !1] as u64;
+                if through < u64::from(distances[head as usize]) {
+                    distances[head as usize] = through as u32;
+                    self.heap.push(Reverse((through, head)));
+                }
+            }
+        }
+        distances
+    }
+
     /// Returns up to `count` disjoint paths of least sum; fewer where no more exist, but then still of least sum.
     pub fn paths(
         &mut self,
@@ -139,6 +240,7 @@ impl Graph {
         count: usize,
         available: Availability<'_>,
     ) -> Vec<Vec<Arc>> {
+        self.landmarks.set_target(to);
         let found = (0..count).take_while(|_| self.augment(from, to, available)).count();
         let paths = (0..found).map(|_| self.take_path(from, to)).collect();
         for vertex in self.moved.drain(..) {
@@ -166,14 +268,15 @@ impl Graph {
                 reached = true;
                 break;
             }
-            let own = self.potential[vertex as usize];
+            let own = self.potential[vertex as usize] - self.landmarks.estimate(vertex / 2);
             let span = self.starts[vertex as usize]..self.starts[vertex as usize + 1];
             for &edge in &self.edges[span.start as usize..span.end as usize] {
                 let head = self.heads[edge as usize] as usize;
                 if self.done[head] || !self.is_open(edge, from, to, available) {
                     continue;
                 }
-                let reduced = self.costs[edge as usize] + own - self.potential[head];
+                let next = self.potential[head] - self.landmarks.estimate(head as u32 / 2);
+                let reduced = self.costs[edge as usize] + own - next;
                 debug_assert!(reduced >= 0, "a reduced cost of {reduced}");
                 let through = distance + reduced as u64;
                 if through < self.distance[head] {

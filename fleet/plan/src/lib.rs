@@ -9,17 +9,23 @@
 //! It uses no clock, no socket and no kernel. `Network::load` alone reads a file; the caller writes all others.
 #![forbid(unsafe_code)]
 
+pub mod bridge;
+mod color_graph;
 pub mod delay;
 pub mod difference;
 pub mod failure;
 pub mod graph;
 pub mod groups;
+pub mod import;
 pub mod input;
+pub mod labels;
+pub mod ladder;
 pub mod manifest;
 pub mod network;
 pub mod node_file;
 pub mod picture;
 pub mod plan;
+mod queue;
 pub mod report;
 pub mod route;
 pub mod trees;

@@ -1,13 +1,16 @@
 //! The manifest of a plan: its files, and the paths, delays and recovery of each stream, as JSON.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use onbeat_config::text::mac_address;
 use serde::{Deserialize, Serialize};
 
+use crate::bridge;
 use crate::delay::DelayRange;
-use crate::network::{Arc, Network};
+use crate::labels::LabelScope;
+use crate::network::{Arc, End, Network, Node};
 use crate::node_file::NodeFile;
-use crate::plan::{Plan, PreviousRoutes, StreamPlan};
+use crate::plan::{Plan, PreviousRoutes, PreviousStream, RelayRecovery, StreamPlan};
 use crate::report;
 use crate::route::{ListenerPaths, Route};
 use crate::window::Window;
@@ -22,6 +25,9 @@ pub struct Manifest {
     pub schema: String,
     /// The nodes with a file.
     pub nodes: Vec<NodeEntry>,
+    /// The foreign bridges with a file of static entries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bridges: Vec<NodeEntry>,
     /// The streams, in the order of the network.
     pub streams: Vec<StreamEntry>,
 }
@@ -44,6 +50,11 @@ pub struct StreamEntry {
     pub name: String,
     /// The node of its talker.
     pub talker: String,
+    /// Destination address.
+    pub address: String,
+    /// VLANs between talker and listeners: one for all paths, or one for each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<u16>,
     /// `protected`, `shared` or `refused`.
     pub state: String,
     /// Why it is not protected; empty otherwise.
@@ -52,6 +63,20 @@ pub struct StreamEntry {
     pub listeners: Vec<ListenerEntry>,
     /// Its recovery, unless it has one path.
     pub window: Option<Window>,
+    /// Recovery in relays.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relays: Vec<RelayEntry>,
+}
+
+/// Recovery of a stream in a relay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelayEntry {
+    /// Its node.
+    pub node: String,
+    /// When copies arrive there.
+    pub delay: DelayRange,
+    /// The parameters.
+    pub window: Window,
 }
 
 /// A listener.
@@ -102,6 +127,7 @@ impl Manifest {
         Self {
             schema: SCHEMA.into(),
             nodes: files.iter().map(node).collect(),
+            bridges: bridges(network, plan),
             streams: streams.collect(),
         }
     }
@@ -119,40 +145,96 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Returns the routes of protected streams whose talker, listeners and links exist in a network.
+    /// Returns the streams as previous ones of a network: routes of the protected ones whose talker, listeners and links
+    /// exist, and what limits delays and labels in any case.
     #[must_use]
-    pub fn routes(&self, network: &Network) -> PreviousRoutes {
-        let arcs: HashMap<String, Arc> =
-            network.arcs().map(|arc| (hop(network, arc), arc)).collect();
-        let nodes: HashMap<&str, u32> =
-            (0..).zip(&network.nodes).map(|(index, node)| (node.name.as_str(), index)).collect();
-        let streams: HashMap<&str, &crate::network::Stream> =
-            network.streams.iter().map(|stream| (stream.name.as_str(), stream)).collect();
-        let route = |entry: &StreamEntry| {
-            let stream = streams.get(entry.name.as_str())?;
-            let mut route = Route::default();
-            let mut delays = Vec::new();
-            for listener in &entry.listeners {
-                let node = *nodes.get(listener.node.as_str())?;
-                let arc = |hop: &String| arcs.get(hop).copied();
-                let path = |hops: &Vec<String>| {
-                    let path: Vec<Arc> = hops.iter().map(arc).collect::<Option<_>>()?;
-                    leads(network, stream.talker, node, &path).then_some(path)
-                };
-                let paths = listener.paths.iter().map(path).collect::<Option<_>>()?;
-                route.listeners.push(ListenerPaths { listener: node, paths });
-                delays.extend(listener.delay);
-            }
-            Some((entry.name.clone(), (route, delays)))
-        };
-        let protected = self.streams.iter().filter(|entry| entry.state == "protected");
-        protected.filter_map(route).collect()
+    pub fn previous(&self, network: &Network) -> PreviousRoutes {
+        let index = NameIndex::new(network);
+        let stream = |entry: &StreamEntry| (entry.name.clone(), index.stream(entry));
+        self.streams.iter().map(stream).collect()
     }
 
     /// The streams by name.
     #[must_use]
     pub fn by_name(&self) -> BTreeMap<&str, &StreamEntry> {
         self.streams.iter().map(|stream| (stream.name.as_str(), stream)).collect()
+    }
+}
+
+fn bridges(network: &Network, plan: &Plan) -> Vec<NodeEntry> {
+    let mut streams: BTreeMap<u32, usize> = BTreeMap::new();
+    for entry in bridge::entries(network, plan) {
+        *streams.entry(entry.node).or_default() += 1;
+    }
+    let node = |(node, streams): (u32, usize)| {
+        let name = network.nodes[node as usize].name.clone();
+        NodeEntry { file: format!("{name}.bridge"), name, streams }
+    };
+    streams.into_iter().map(node).collect()
+}
+
+/// The objects of a network by name.
+struct NameIndex<'a> {
+    network: &'a Network,
+    arcs: HashMap<String, Arc>,
+    ends: HashMap<String, End>,
+    nodes: HashMap<&'a str, u32>,
+    talkers: HashMap<&'a str, u32>,
+}
+
+impl<'a> NameIndex<'a> {
+    fn new(network: &'a Network) -> Self {
+        let arcs = network.arcs().map(|arc| (hop(network, arc), arc)).collect();
+        let ports = |(node, described): (u32, &Node)| {
+            let port = move |port: u32| End { node, port };
+            (0..described.ports.len() as u32).map(port)
+        };
+        let ends = (0..).zip(&network.nodes).flat_map(ports);
+        Self {
+            network,
+            arcs,
+            ends: ends.map(|end| (network.end_name(end), end)).collect(),
+            nodes: (0..).zip(&network.nodes).map(|(index, node)| (&node.name[..], index)).collect(),
+            talkers: network
+                .streams
+                .iter()
+                .map(|stream| (&stream.name[..], stream.talker))
+                .collect(),
+        }
+    }
+
+    fn stream(&self, entry: &StreamEntry) -> PreviousStream {
+        let paths = entry.listeners.iter().flat_map(|listener| &listener.paths);
+        let entered = |hop: &String| self.ends.get(hop.split_once('>')?.1);
+        let ends: BTreeSet<End> = paths.flatten().filter_map(entered).copied().collect();
+        PreviousStream {
+            route: if entry.state == "protected" { self.route(entry) } else { None },
+            delays: entry.listeners.iter().filter_map(|listener| listener.delay).collect(),
+            relay_delays: entry
+                .relays
+                .iter()
+                .map(|relay| (relay.node.clone(), relay.delay))
+                .collect(),
+            address: mac_address(&entry.address).unwrap_or_default(),
+            labels: entry.labels.clone(),
+            scopes: ends.into_iter().map(|end| LabelScope::at(self.network, end)).collect(),
+        }
+    }
+
+    fn route(&self, entry: &StreamEntry) -> Option<Route> {
+        let talker = *self.talkers.get(entry.name.as_str())?;
+        let mut route = Route::default();
+        for listener in &entry.listeners {
+            let node = *self.nodes.get(listener.node.as_str())?;
+            let arc = |hop: &String| self.arcs.get(hop).copied();
+            let path = |hops: &Vec<String>| {
+                let path: Vec<Arc> = hops.iter().map(arc).collect::<Option<_>>()?;
+                leads(self.network, talker, node, &path).then_some(path)
+            };
+            let paths = listener.paths.iter().map(path).collect::<Option<_>>()?;
+            route.listeners.push(ListenerPaths { listener: node, paths });
+        }
+        Some(route)
     }
 }
 
@@ -184,6 +266,11 @@ fn entry(network: &Network, plan: &Plan, index: usize) -> StreamEntry {
         StreamPlan::Shared { .. } => "shared",
         StreamPlan::Refused(_) => "refused",
     };
+    let relay = |relay: &RelayRecovery| RelayEntry {
+        node: name(relay.node),
+        delay: relay.delay,
+        window: relay.window,
+    };
     let hops = |path: &Vec<Arc>| path.iter().map(|arc| hop(network, *arc)).collect();
     let listener = |(position, node): (usize, &u32)| ListenerEntry {
         node: name(*node),
@@ -196,9 +283,12 @@ fn entry(network: &Network, plan: &Plan, index: usize) -> StreamEntry {
     StreamEntry {
         name: stream.name.clone(),
         talker: name(stream.talker),
+        address: stream.address.to_string(),
+        labels: plan.labels[index].clone(),
         state: state.into(),
         reason: report::reason(network, plan, index).unwrap_or_default(),
         listeners: stream.listeners.iter().enumerate().map(listener).collect(),
         window: plan.windows[index],
+        relays: plan.relays[index].iter().map(relay).collect(),
     }
 }

@@ -2,6 +2,8 @@
 
 use onbeat_wire::MacAddress;
 
+use crate::ladder::RecoverAt;
+
 /// One direction of a link: twice the link's index, and 1 more from its second end to the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arc(pub u32);
@@ -39,6 +41,8 @@ pub struct Network {
     pub streams: Vec<Stream>,
     /// Share of each link that streams may use, in %.
     pub load_percent: u8,
+    /// First and last VLAN of labels; none: frames keep the VLAN of their talker.
+    pub label_vlans: Option<[u16; 2]>,
 }
 
 /// A node.
@@ -50,6 +54,8 @@ pub struct Node {
     pub host: Option<Host>,
     /// Whether paths may pass through it.
     pub relay: bool,
+    /// Name of the bridge device of a foreign bridge, which forwards by static entries and runs no onbeat.
+    pub bridge: Option<String>,
     /// Longest time from the reception of a frame to its egress queue, in nanoseconds.
     pub forwarding_ns: u64,
     /// Its ports towards other nodes.
@@ -77,7 +83,7 @@ pub struct Port {
 }
 
 /// An end of a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End {
     /// Index of the node.
     pub node: u32,
@@ -130,10 +136,17 @@ pub struct Stream {
     pub paths: u8,
     /// Longest permitted delay from talker to listener, in nanoseconds.
     pub max_delay_ns: Option<u64>,
+    /// Where copies are eliminated.
+    pub recover_at: RecoverAt,
+    /// Whether the network adds a VLAN tag: a label, and the talker's frames have none.
+    pub adds_vlan_tag: bool,
 }
 
 /// Octets of an R-TAG.
 pub const R_TAG: u32 = 6;
+
+/// Octets of a VLAN tag.
+pub const VLAN_TAG: u32 = 4;
 
 /// Octets of preamble, start delimiter and inter-frame gap.
 pub const GAP: u32 = 20;
@@ -142,8 +155,8 @@ impl Stream {
     /// Octets of line time that one copy of a frame takes.
     #[must_use]
     pub fn octets(&self) -> u64 {
-        let tag = if self.paths > 1 { R_TAG } else { 0 };
-        u64::from(self.size + tag + GAP)
+        let vlan = if self.adds_vlan_tag { VLAN_TAG } else { 0 };
+        u64::from(self.size + R_TAG + vlan + GAP)
     }
 
     /// Rate of one copy, in bit/s, rounded up.
@@ -197,6 +210,24 @@ impl Network {
     #[must_use]
     pub fn node(&self, name: &str) -> Option<u32> {
         self.nodes.iter().position(|node| node.name == name).map(|index| index as u32)
+    }
+
+    /// Returns the index of the stream with this name.
+    #[must_use]
+    pub fn stream(&self, name: &str) -> Option<usize> {
+        self.streams.iter().position(|stream| stream.name == name)
+    }
+
+    /// Whether a node is a foreign bridge.
+    #[must_use]
+    pub fn is_bridge(&self, node: u32) -> bool {
+        self.nodes[node as usize].bridge.is_some()
+    }
+
+    /// Whether any node is a foreign bridge.
+    #[must_use]
+    pub fn has_bridges(&self) -> bool {
+        self.nodes.iter().any(|node| node.bridge.is_some())
     }
 
     /// The name of an end, as in a file.

@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 use std::fmt::Write;
+use std::iter::once;
 
+use crate::bridge;
 use crate::input::HOST;
-use crate::network::{Network, R_TAG, Stream};
+use crate::network::{Network, R_TAG};
 use crate::plan::Plan;
 use crate::route::StreamPart;
-use crate::window::Window;
 
 /// MTU that every Ethernet interface has.
 const USUAL_MTU: u32 = 1500;
@@ -42,11 +43,16 @@ pub fn all(network: &Network, plan: &Plan) -> Vec<NodeFile> {
         let stream = &network.streams[index];
         let parts = route.parts(network, stream);
         for (position, part) in parts.iter().enumerate() {
+            if network.is_bridge(part.node) {
+                continue;
+            }
             // A relay can forward each copy on its own.
             let earlier = parts[..position].iter().filter(|other| other.node == part.node).count();
-            let name = part_name(&names, &stream.name, earlier);
+            let is_relay = !part.delivers && !part.ingress.is_empty() && !part.recovers;
+            let label = part.ingress.first().and_then(|arc| bridge::label(plan, index, *arc));
+            let name = part_name(&names, &stream.name, label.filter(|_| is_relay), earlier);
             let (text, count) = &mut bodies[part.node as usize];
-            write_stream(text, network, stream, part, &name, plan.windows[index]);
+            write_stream(text, network, plan, index, part, &name);
             *count += 1;
             for arc in part.egress.iter().chain(&part.ingress) {
                 let end = network.link_ends(*arc).into_iter().find(|end| end.node == part.node);
@@ -65,14 +71,17 @@ pub fn all(network: &Network, plan: &Plan) -> Vec<NodeFile> {
         .collect()
 }
 
-/// Name of a part: the stream's at the first, with a number at further ones that no other stream has.
-fn part_name(names: &HashSet<&str>, stream: &str, earlier: usize) -> String {
-    if earlier == 0 {
-        return stream.to_owned();
-    }
-    let numbered = (2..).map(|number| format!("{stream}.{number}"));
-    let mut free = numbered.filter(|name| !names.contains(name.as_str()));
-    free.nth(earlier - 1).expect("there are more numbers than streams")
+/// Name of a part: the stream's, at a relay with the VLAN of its label, so that the relay can have those of two plans.
+/// Further parts have a number. No other stream has the name.
+fn part_name(names: &HashSet<&str>, stream: &str, label: Option<u16>, earlier: usize) -> String {
+    let (base, skipped) = match (label, earlier) {
+        (None, 0) => return stream.to_owned(),
+        (None, _) => (stream.to_owned(), earlier - 1),
+        (Some(vlan), _) => (format!("{stream}.v{vlan}"), earlier),
+    };
+    let numbered = (2..).map(|number| format!("{base}.{number}"));
+    let mut free = once(base.clone()).chain(numbered).filter(|name| !names.contains(&name[..]));
+    free.nth(skipped).expect("there are more numbers than streams")
 }
 
 fn head(network: &Network, index: usize, streams: usize, largest: &[u32]) -> String {
@@ -102,50 +111,60 @@ fn head(network: &Network, index: usize, streams: usize, largest: &[u32]) -> Str
 fn write_stream(
     text: &mut String,
     network: &Network,
-    stream: &Stream,
+    plan: &Plan,
+    index: usize,
     part: &StreamPart,
     name: &str,
-    window: Option<Window>,
 ) {
+    let stream = &network.streams[index];
+    let is_labeled = !plan.labels[index].is_empty();
     let is_talker = part.ingress.is_empty();
-    let is_numbered = stream.paths > 1;
     let node = &network.nodes[part.node as usize];
     let port = |index: u32| &node.ports[index as usize].name;
     let _ = write!(text, "\n[[stream]]\nname = \"{name}\"\n");
-    if is_talker && is_numbered {
+    if is_talker {
+        // Also with one path: the MTU of a port is 6 octets more than that of the host for all streams.
         text.push_str("generate = true\n");
     }
-    if let (true, Some(window)) = (part.recovers, window) {
+    if let (true, Some(window)) = (part.recovers, plan.window_at(index, part.node)) {
         let _ = writeln!(
             text,
             "recover = {{ history-length = {}, reset-timeout-ms = {} }}",
             window.history_length, window.reset_timeout_ms
         );
     }
-    let mut identify = format!("type = \"null\", destination = \"{}\"", stream.address);
-    if let Some(vlan) = stream.vlan {
-        let _ = write!(identify, ", vlan = {vlan}");
-    }
     text.push_str("member = [\n");
-    let mut member = |port: &str| {
+    let address = stream.address;
+    let mut member = |port: &str, vlan: &str| {
+        let identify = format!("type = \"null\", destination = \"{address}\"{vlan}");
         let _ = writeln!(text, "  {{ port = \"{port}\", identify = {{ {identify} }} }},");
     };
+    let numbered = |vlan: u16| format!(", vlan = {vlan}");
+    // The label takes the place of a VLAN that frames without a VLAN id do not have.
+    let untagged = if is_labeled { ", tagged = \"priority\"" } else { "" };
+    let own = stream.vlan.map_or(untagged.to_owned(), numbered);
     if is_talker {
-        member(HOST);
+        member(HOST, &own);
     }
     for arc in &part.ingress {
-        member(port(network.link_ends(*arc)[1].port));
+        let vlan = bridge::label(plan, index, *arc).map(numbered);
+        member(port(network.link_ends(*arc)[1].port), &vlan.unwrap_or_else(|| own.clone()));
     }
     text.push_str("]\negress = [");
-    let tag = if is_talker && is_numbered { ", tag = \"r-tag\"" } else { "" };
+    let tag = if is_talker { ", tag = \"r-tag\"" } else { "" };
     let mut egress: Vec<String> = part
         .egress
         .iter()
-        .map(|arc| format!("{{ port = \"{}\"{tag} }}", port(network.link_ends(*arc)[0].port)))
+        .map(|arc| {
+            let label = bridge::label(plan, index, *arc).filter(|_| is_talker);
+            let vlan = label.map_or(String::new(), numbered);
+            format!("{{ port = \"{}\"{tag}{vlan} }}", port(network.link_ends(*arc)[0].port))
+        })
         .collect();
     if part.delivers {
-        let tag = if is_numbered { ", tag = \"none\"" } else { "" };
-        egress.push(format!("{{ port = \"{HOST}\"{tag} }}"));
+        let restored = stream.vlan.map_or(", vlan = \"remove\"".to_owned(), numbered);
+        let vlan = if is_labeled { restored.as_str() } else { "" };
+        egress.push(format!("{{ port = \"{HOST}\", tag = \"none\"{vlan} }}"));
     }
     let _ = writeln!(text, "{}]", egress.join(", "));
 }

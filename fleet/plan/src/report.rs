@@ -3,6 +3,7 @@
 use onbeat_report::format::{count, duration_ns};
 use onbeat_report::{Cell, Check, Counters, Outcome};
 
+use crate::bridge::{self, StaticEntry};
 use crate::difference::StreamChange;
 use crate::failure::FailureEffect;
 use crate::manifest;
@@ -78,6 +79,21 @@ pub fn reason(network: &Network, plan: &Plan, index: usize) -> Option<String> {
             "no bound of the delay to listener {} exists at this load; set a smaller load-percent",
             node(*listener)
         ),
+        StreamPlan::Refused(Refusal::Bridge { node: bridge }) => format!(
+            "foreign bridge {} would have to eliminate copies, or to copy frames of an individual address to several \
+             ports; add a link around it",
+            node(*bridge)
+        ),
+        StreamPlan::Refused(Refusal::NoRung) => {
+            "no link with room joins both paths, so that no relay can recover; add a link between relays, or use \
+             recover-at = \"auto\""
+                .into()
+        }
+        StreamPlan::Refused(Refusal::Label) => format!(
+            "no VLAN of label-vlans is free on its paths: other streams have its address {}; use another address, or \
+             more VLANs",
+            stream.address
+        ),
         StreamPlan::Refused(Refusal::Window(error)) => format!(
             "the delay difference of its paths requires a history of {}, and the longest is 32768; use a longer interval",
             error.required
@@ -112,6 +128,10 @@ pub fn describe(outcome: &mut Outcome, network: &Network, plan: &Plan) {
     ];
     let totals = totals.map(|(name, count)| (name, count as u64));
     outcome.figure("totals", Counters::named(["item", "count"], totals));
+    let entries = bridge::entries(network, plan);
+    if !entries.is_empty() {
+        outcome.figure("static entries of foreign bridges", static_entries(network, &entries));
+    }
     outcome.figure("links with the highest load", loads(network, plan));
     outcome.figure("streams with the longest delay", delays(network, plan));
 }
@@ -124,6 +144,21 @@ const ROWS: usize = 20;
 pub fn load_percent(network: &Network, plan: &Plan, arc: Arc) -> f64 {
     let speed = f64::from(network.links[arc.link()].speed_mbps) * 1e6;
     100.0 * plan.load[arc.index()] as f64 / speed
+}
+
+fn static_entries(network: &Network, entries: &[StaticEntry]) -> Counters {
+    let mut table = Counters::new(["bridge", "VLAN", "address", "ports"]);
+    for StaticEntry { node, vlan, address, egress, .. } in entries {
+        let node = &network.nodes[*node as usize];
+        let ports = egress.iter().map(|port| node.ports[*port as usize].interface.as_str());
+        table.row([
+            Cell::from(node.name.clone()),
+            u64::from(*vlan).into(),
+            address.to_string().into(),
+            ports.collect::<Vec<_>>().join(", ").into(),
+        ]);
+    }
+    table
 }
 
 fn loads(network: &Network, plan: &Plan) -> Counters {
@@ -220,6 +255,10 @@ pub fn explain(network: &Network, plan: &Plan, index: usize) -> Counters {
         row("recovery", format!("history {history_length}, reset timeout {reset_timeout_ms} ms"));
     }
     let Some(route) = &plan.routes[index] else { return table };
+    if let [first, further @ ..] = &plan.labels[index][..] {
+        let further: String = further.iter().map(|vlan| format!(", {vlan}")).collect();
+        row("VLAN between talker and listeners", format!("{first}{further}"));
+    }
     for (paths, range) in route.listeners.iter().zip(&plan.delays[index]) {
         let node = &network.nodes[paths.listener as usize].name;
         row(
@@ -244,10 +283,15 @@ pub fn explain(network: &Network, plan: &Plan, index: usize) -> Counters {
             );
         }
     }
-    for part in route.parts(network, stream) {
-        if part.recovers {
-            row("copies are eliminated at", network.nodes[part.node as usize].name.clone());
-        }
+    for part in route.parts(network, stream).iter().filter(|part| part.recovers) {
+        let window = plan.window_at(index, part.node);
+        let window = window.map_or(String::new(), |window| {
+            format!(
+                "; history {}, reset timeout {} ms",
+                window.history_length, window.reset_timeout_ms
+            )
+        });
+        row("copies are eliminated at", network.nodes[part.node as usize].name.clone() + &window);
     }
     let full: Vec<String> = network
         .arcs()

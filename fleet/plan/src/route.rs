@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::ladder;
 use crate::network::{Arc, Network, Stream};
 
 /// An element whose failure a plan considers.
@@ -90,6 +91,55 @@ pub struct StreamPart {
     pub delivers: bool,
     /// Whether copies are eliminated here.
     pub recovers: bool,
+}
+
+/// Marks of nodes, to find routes without common nodes in one pass.
+#[derive(Debug)]
+pub(crate) struct NodeMarks {
+    marks: Vec<u32>,
+    current: u32,
+    /// The nodes that each arc leaves and enters.
+    ends: Vec<(u32, u32)>,
+}
+
+impl NodeMarks {
+    pub(crate) fn new(network: &Network) -> Self {
+        let ends = network.arcs().map(|arc| network.ends(arc)).collect();
+        Self { marks: vec![0; network.nodes.len()], current: 0, ends }
+    }
+
+    /// The node that an arc enters.
+    pub(crate) fn head(&self, arc: Arc) -> usize {
+        self.ends[arc.index()].1 as usize
+    }
+
+    /// Whether the route leads to one listener and its paths share no node and no link.
+    pub(crate) fn is_disjoint(&mut self, route: &Route) -> bool {
+        let [ListenerPaths { listener, paths }] = &route.listeners[..] else { return false };
+        self.current += 1;
+        let mut mark = |node: u32| {
+            std::mem::replace(&mut self.marks[node as usize], self.current) != self.current
+        };
+        let Some(first) = paths.first().and_then(|path| path.first()) else { return false };
+        if !mark(self.ends[first.index()].0) || !mark(*listener) {
+            return false;
+        }
+        let mut direct = None;
+        for path in paths {
+            let Some((last, inner)) = path.split_last() else { return false };
+            if self.ends[last.index()].1 != *listener {
+                return false;
+            }
+            // Only a path of one link has no inner node of its own.
+            if inner.is_empty() && direct.replace(last.link()).is_some() {
+                return false;
+            }
+            if !inner.iter().all(|arc| mark(self.ends[arc.index()].1)) {
+                return false;
+            }
+        }
+        true
+    }
 }
 
 impl Route {
@@ -214,8 +264,11 @@ impl Route {
                 _ => {}
             }
         }
+        if ladder::has_rungs(stream, self) {
+            return self.ladder_loss(network, stream, failed, loss);
+        }
         if loss.cut > 0 && self.has_recovering_relay(network, stream) {
-            let reached = self.reached(network, stream, failed);
+            let reached = self.reached(network, stream, &[failed]);
             let still = |paths: &&ListenerPaths| {
                 !paths.paths.iter().any(is_alive) && reached.contains(&paths.listener)
             };
@@ -226,8 +279,33 @@ impl Route {
         loss
     }
 
-    /// Nodes that deliver frames although an element failed.
-    fn reached(&self, network: &Network, stream: &Stream, failed: Element) -> BTreeSet<u32> {
+    /// The loss of a route with rungs: one path is left if a further link or inner node can cut it.
+    fn ladder_loss(
+        &self,
+        network: &Network,
+        stream: &Stream,
+        failed: Element,
+        loss: RouteLoss,
+    ) -> RouteLoss {
+        if loss.ended > 0 {
+            return loss;
+        }
+        let is_cut = |failed: &[Element]| self.reached(network, stream, failed).is_empty();
+        if is_cut(&[failed]) {
+            return RouteLoss { cut: 1, ..RouteLoss::default() };
+        }
+        let inner = |arc: &Arc| network.ends(*arc).0 != stream.talker;
+        let arcs = self.arcs();
+        let nodes =
+            arcs.iter().filter(|arc| inner(arc)).map(|arc| Element::Node(network.ends(*arc).0));
+        let links = arcs.iter().map(|arc| Element::Link(arc.link() as u32));
+        let is_single = links.chain(nodes).any(|further| is_cut(&[failed, further]));
+        RouteLoss { single: usize::from(is_single), ..RouteLoss::default() }
+    }
+
+    /// Nodes that deliver frames although elements failed.
+    #[must_use]
+    pub fn reached(&self, network: &Network, stream: &Stream, failed: &[Element]) -> BTreeSet<u32> {
         let parts = self.parts(network, stream);
         let (mut done, mut reached) = (BTreeSet::new(), BTreeSet::new());
         let mut open = vec![0];
@@ -239,7 +317,9 @@ impl Route {
             if part.delivers {
                 reached.insert(part.node);
             }
-            for arc in part.egress.iter().filter(|arc| !failed.interrupts(network, **arc)) {
+            let is_alive =
+                |arc: &&Arc| !failed.iter().any(|failed| failed.interrupts(network, **arc));
+            for arc in part.egress.iter().filter(is_alive) {
                 open.extend((0..parts.len()).filter(|next| parts[*next].ingress.contains(arc)));
             }
         }

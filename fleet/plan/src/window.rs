@@ -32,9 +32,15 @@ impl Window {
     ///
     /// # Errors
     /// The history would be longer than 32,768.
-    pub fn new(interval_ns: u64, ranges: &[DelayRange]) -> Result<Self, WindowError> {
-        let shortest = ranges.iter().map(|range| range.shortest_ns).min().unwrap_or(0);
-        let latest = ranges.iter().map(|range| range.latest_copy_ns).max().unwrap_or(0);
+    pub fn new<'a>(
+        interval_ns: u64,
+        ranges: impl IntoIterator<Item = &'a DelayRange>,
+    ) -> Result<Self, WindowError> {
+        let (shortest, latest) = ranges
+            .into_iter()
+            .map(|range| (range.shortest_ns, range.latest_copy_ns))
+            .reduce(|(low, high), (short, late)| (low.min(short), high.max(late)))
+            .unwrap_or_default();
         let difference = latest.saturating_sub(shortest);
         let required = difference / interval_ns + 2;
         let length = required.next_power_of_two().max(u64::from(MIN_HISTORY));

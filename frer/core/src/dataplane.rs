@@ -30,6 +30,17 @@ impl Mode {
     }
 }
 
+/// The processing of frames that an interface receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiveQueues {
+    /// Several CPUs may process frames of one queue at a time.
+    Concurrent,
+    /// The driver processes the frames of each queue one at a time, and numbers the queues of the interface uniquely.
+    Serial,
+    /// The same, with one queue at present.
+    Single,
+}
+
 /// A port to attach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSpec {
@@ -41,9 +52,8 @@ pub struct PortSpec {
     pub ifindex: u32,
     /// The requested XDP mode.
     pub mode: Mode,
-    /// The driver processes the frames of each receive queue one at a time, and numbers the queues of the interface
-    /// uniquely.
-    pub serial_queues: bool,
+    /// The receive queues of the interface.
+    pub queues: ReceiveQueues,
     /// XDP programs that the interface runs at present.
     pub running: Vec<RunningProgram>,
 }
@@ -180,6 +190,14 @@ pub trait DataPlane<E>: fmt::Debug {
         Ok(())
     }
 
+    /// Records the receive queues of a port, whose number changed. Sockets do not depend on it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn set_queues(&mut self, _port: &str, _queues: ReceiveQueues) -> Result<(), E> {
+        Ok(())
+    }
+
     /// Replaces the streams of the node by `streams` without losing a frame of any stream that stays. Port
     /// number `n` of the streams is `names[n]`.
     ///
@@ -201,11 +219,11 @@ pub trait DataPlane<E>: fmt::Debug {
     /// A port is not attached; this data plane does not support redundancy entities.
     fn set_lre(&mut self, names: &[String], lre: Option<&prp::Parameters>) -> Result<(), E>;
 
-    /// Checks whether an entity can have a NodesTable of this size.
+    /// Checks whether an entity, or all wildcards together, can have a NodesTable of this size.
     ///
     /// # Errors
     /// The present table is smaller, and cannot grow.
-    fn check_max_nodes(&self, _max_nodes: u16) -> Result<(), E> {
+    fn check_max_nodes(&self, _max_nodes: u32) -> Result<(), E> {
         Ok(())
     }
 
@@ -217,23 +235,17 @@ pub trait DataPlane<E>: fmt::Debug {
         Ok(None)
     }
 
-    /// Sets the wildcards of the node, which has no link redundancy entity then. Port number `n` is `names[n]`. A data
-    /// plane without wildcards is never given one.
+    /// Sets the wildcards of the node, which has no link redundancy entity then. Port number `n` is `names[n]`.
     ///
     /// # Errors
-    /// A port is not attached.
-    fn set_wildcards(&mut self, _names: &[String], wildcards: &[Wildcard]) -> Result<(), E> {
-        debug_assert!(wildcards.is_empty(), "this data plane has no wildcards");
-        Ok(())
-    }
+    /// A port is not attached; there are more than [`crate::wildcard::MAX_IN_KERNEL`] of them in the kernel.
+    fn set_wildcards(&mut self, names: &[String], wildcards: &[Wildcard]) -> Result<(), E>;
 
     /// Returns the state of the wildcards, by precedence.
     ///
     /// # Errors
     /// The kernel refuses.
-    fn read_wildcards(&self) -> Result<Vec<WildcardReading>, E> {
-        Ok(Vec::new())
-    }
+    fn read_wildcards(&self) -> Result<Vec<WildcardReading>, E>;
 
     /// Sends the supervision frames that are due, and removes expired nodes. Returns the time until the next call, in
     /// milliseconds; `None`: the node has neither a link redundancy entity nor wildcards.

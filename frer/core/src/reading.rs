@@ -119,6 +119,13 @@ impl PortLosses {
         }
     }
 
+    /// Returns a remedy for the user, if the causes have one that is not in their names.
+    pub fn remedy(&self) -> Option<&'static str> {
+        (self.too_long > 0).then_some(
+            "the sender leaves segmentation to its device (run there: ethtool -K IF tso off gso off), or has a larger MTU",
+        )
+    }
+
     /// Returns the causes with their counts. All are listed: the compiler detects a missing one.
     pub fn causes(&self) -> [(&'static str, u64); 7] {
         let Self {

@@ -233,6 +233,19 @@ impl fmt::Display for EventKind {
     }
 }
 
+/// A lasting condition, between an event that starts it and one that ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// Between [`EventKind::PathLoss`] and [`EventKind::PathBack`].
+    PathLost,
+    /// Between [`EventKind::RogueFlood`] and [`EventKind::RogueFloodEnded`].
+    RogueFlood,
+    /// Between [`EventKind::AllRogue`] and [`EventKind::AllRogueEnded`].
+    AllRogue,
+    /// Between [`EventKind::StuckTransmitter`] and [`EventKind::StuckTransmitterEnded`].
+    StuckTransmitter,
+}
+
 /// Monitors one stream.
 #[derive(Debug, Clone)]
 pub struct StreamMonitor {
@@ -323,6 +336,18 @@ impl StreamMonitor {
     /// Returns whether the member of this number is lost.
     pub fn is_lost(&self, member: usize) -> bool {
         self.members.get(member).is_some_and(|member| member.path.lost.is_some())
+    }
+
+    /// Returns whether the stream, or one of its members, is in this condition.
+    pub fn is_in(&self, condition: Condition) -> bool {
+        let individual = self.members.iter().filter_map(|member| member.individual.as_ref());
+        let mut functions = self.sequence.iter().chain(individual);
+        match condition {
+            Condition::PathLost => self.members.iter().any(|member| member.path.lost.is_some()),
+            Condition::StuckTransmitter => self.members.iter().any(|member| member.stuck.is_stuck),
+            Condition::RogueFlood => functions.any(|function| function.rogue.flood),
+            Condition::AllRogue => functions.any(|function| function.all_rogue.is_active),
+        }
     }
 
     fn is_of(&self, reading: &StreamReading) -> bool {

@@ -24,6 +24,9 @@ use onbeat_wire::{Frame, SequenceTag};
 use crate::prp::{Lre, NumberSpace, Outcome, Parameters, Reading, Role};
 use crate::spec::PortId;
 
+/// The greatest number of wildcards of a node whose data plane is in the kernel.
+pub const MAX_IN_KERNEL: usize = 16;
+
 /// The frames of a wildcard. The order is that of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
@@ -132,12 +135,10 @@ impl Wildcards {
             let takes = |role| role == Role::Host || has_r_tag;
             entity.lre.role(port).is_some_and(takes) && entity.scope.contains(frame)
         };
-        if !has_r_tag {
-            for entity in &mut self.entities {
-                if let Some(role) = entity.lre.role(port) {
-                    entity.lre.count_other_protocol(role, frame);
-                }
-            }
+        let is_path = |entity: &&mut Entity| matches!(entity.lre.role(port), Some(Role::Lan(_)));
+        if !has_r_tag && let Some(first) = self.entities.iter_mut().find(is_path) {
+            let role = first.lre.role(port)?;
+            first.lre.count_other_protocol(role, frame);
         }
         let entity = self.entities.iter_mut().find(of_frame)?;
         let role = entity.lre.role(port)?;

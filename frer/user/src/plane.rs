@@ -534,6 +534,7 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
 
 #[cfg(test)]
 mod tests {
+    use onbeat_frer::dataplane::ReceiveQueues;
     use onbeat_netdev::{Handle, VethEnd};
     use onbeat_testing::{Feature, require_all};
 
@@ -558,7 +559,7 @@ mod tests {
             interface: "a".into(),
             ifindex: handle.index("a").unwrap(),
             mode: Mode::Native,
-            serial_queues: false,
+            queues: ReceiveQueues::Concurrent,
             running: Vec::new(),
         };
         let options = Options { max_streams: 16, poll: PollMode::Sleep, ports: 1 };

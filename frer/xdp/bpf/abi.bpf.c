@@ -25,6 +25,7 @@ EXPORT(frer_output);
 EXPORT(frer_node);
 EXPORT(frer_request);
 EXPORT(frer_lre);
+EXPORT(frer_lre_scopes);
 EXPORT(frer_lre_record);
 EXPORT(frer_lre_source);
 EXPORT(frer_lre_numbers);

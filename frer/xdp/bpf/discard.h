@@ -26,6 +26,7 @@
 #define NEWEST_PERIOD_BITS 31
 
 #define DISCARD_NUMBERS 16
+#define DISCARD_WORDS	(0x10000 / DISCARD_NUMBERS)
 #define WORD_PERIOD	32
 #define WORD_LAP	52
 #define PERIOD_BITS	20
@@ -78,7 +79,7 @@ static __always_inline bool discard_accepts(__u64 *newest_at, __u64 *words, __u1
 					    __u32 period)
 {
 	__u32 extended = 0, newest, latest;
-	__u64 head, word, *at;
+	__u64 head, word, place, *at;
 	bool first, known;
 	__s32 silence;
 	__u16 behind;
@@ -119,7 +120,10 @@ static __always_inline bool discard_accepts(__u64 *newest_at, __u64 *words, __u1
 	}
 	if (i == DISCARD_TRIES)
 		return true;
-	at = &words[number / DISCARD_NUMBERS];
+	place = number / DISCARD_NUMBERS;
+	/* The compiler knows the bound, and the verifier of Linux 6.1 may not. */
+	asm volatile("" : "+r"(place));
+	at = &words[place & (DISCARD_WORDS - 1)];
 	for (i = 0; i < DISCARD_TRIES; i++) {
 		__u64 after;
 

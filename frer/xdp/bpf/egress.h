@@ -319,7 +319,7 @@ static __always_inline int replicate(struct xdp_md *ctx, const struct replicatio
 		if ((void *)(meta + 1) > (void *)(long)ctx->data)
 			return no_meta(port);
 		meta->split = r->slot;
-		meta->zero = 0;
+		meta->mark = FRER_META_MARK;
 	}
 	return bpf_redirect_map(r->group, 0, BPF_F_BROADCAST);
 }
@@ -335,8 +335,13 @@ static __always_inline int finish_replica(struct xdp_md *ctx, __u8 port)
 	struct edit e = {};
 	__u32 slot;
 
-	if ((void *)(meta + 1) > (void *)(long)ctx->data)
-		return XDP_DROP;
+	/*
+	 * A frame without edits. The kernel sends the frames of a poll to an interface together,
+	 * and runs the program of the first one for all of them: entries of an interface have one
+	 * program.
+	 */
+	if ((void *)(meta + 1) > (void *)(long)ctx->data || meta->mark != FRER_META_MARK)
+		return XDP_PASS;
 	slot = meta->split;
 	/* A frame keeps it over a veth: it would grow with each node, up to the kernel's limit. */
 	if (bpf_xdp_adjust_meta(ctx, sizeof(*meta)))

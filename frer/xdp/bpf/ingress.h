@@ -114,7 +114,7 @@ static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct heade
 		READ_ONCE(generator->next);
 		pass = passes_member(ctx, slot, individual, h, uses);
 		if (pass)
-			generate(generator, h);
+			generate(ctx, generator, h);
 	} else {
 		pass = passes_member(ctx, slot, individual, h, uses);
 	}
@@ -150,7 +150,7 @@ static __always_inline int protect_only(struct xdp_md *ctx, struct headers *h, c
 		generator = bpf_map_lookup_elem(&generators, &state);
 		if (unlikely(!generator))
 			return XDP_DROP;
-		generate(generator, h);
+		generate(ctx, generator, h);
 	}
 	count_outcome(ctx, slot, member, pass);
 	if (!pass || (USES(REWRITE) && !set_vid(ctx, only_new_vid)))

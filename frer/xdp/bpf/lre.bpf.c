@@ -21,11 +21,11 @@ int lre_ingress(struct xdp_md *ctx)
 	return lre_frame(ctx, h.tag == TAG_TRUNCATED ? NULL : &h);
 }
 
-/* Of replicas of streams. */
+/* Of replicas of streams, and of copies for LAN B: any frame may come to either program. */
 SEC("xdp/devmap")
 int frer_egress(struct xdp_md *ctx)
 {
-	return finish_replica(ctx, port);
+	return lre_role == FRER_LRE_LAN_B ? finish_lan_b(ctx) : finish_replica(ctx, port);
 }
 
 SEC("xdp/devmap")

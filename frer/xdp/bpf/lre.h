@@ -8,56 +8,20 @@
 #ifndef ONBEAT_LRE_H
 #define ONBEAT_LRE_H
 
-#include "discard.h"
 #include "host_port.h"
-#include "lre_frame.h"
 #include "resize.h"
+#include "sources.h"
 
-static __always_inline __u32 period_of(const struct frer_lre *e, __u64 now)
-{
-	return now / (e->period_ns ?: 1);
-}
-
-/* Draw a number. The first one of each period is noted, to recognize own frames that return. */
-static __always_inline __u16 draw(struct frer_lre *e, __u32 period)
-{
-	__u64 *at = &e->started[period % FRER_LRE_PERIODS];
-	__u64 started = READ_ONCE(*at);
-
-	if (started >> 32 != period)
-		__sync_val_compare_and_swap(at, started,
-					    (__u64)period << 32 | (__u32)READ_ONCE(e->drawn));
-	return __sync_fetch_and_add(&e->drawn, 1);
-}
-
-/* Whether a number was drawn in this period or the former one. */
-static __always_inline bool is_recent(struct frer_lre *e, __u16 number, __u32 period)
-{
-	__u64 started = READ_ONCE(e->started[(period - 1) % FRER_LRE_PERIODS]);
-	__u32 drawn = READ_ONCE(e->drawn);
-
-	if (started >> 32 != (__u32)(period - 1)) {
-		started = READ_ONCE(e->started[period % FRER_LRE_PERIODS]);
-		if (started >> 32 != period)
-			return false;
-	}
-	return (__u16)(drawn - 1 - number) < drawn - (__u32)started;
-}
-
-/* Note a station behind the host port. With a full table its frames pass nevertheless. */
-static __always_inline void note_proxy(struct frer_lre *e, struct frer_lre_counters *counters,
-				       __u64 mac, __u64 now)
-{
-	__u64 *last = bpf_map_lookup_elem(&lre_proxies, &mac);
-
-	if (last) {
-		WRITE_ONCE(*last, now);
-		return;
-	}
-	if (bpf_map_update_elem(&lre_proxies, &mac, &now, BPF_ANY))
-		lre_count(counters, unknown_proxies);
-	WRITE_ONCE(e->has_proxies, 1);
-}
+/* The role of the port, enum frer_lre_role. */
+const volatile __u8 lre_role;
+/* The number of the port towards the host. */
+const volatile __u8 lre_host_port;
+/*
+ * In generic mode, frames are passed with their trailer, and lans.bpf.c sends them. The copies of a
+ * frame share one buffer, so that they cannot differ. And the kernel sets the end of a buffer that
+ * a program has shortened or extended 14 octets too far: what TCP appends there is corrupt.
+ */
+const volatile bool lre_passes_frames;
 
 /*
  * Number a frame of the host, and send it on both LANs. The trailer is that of LAN A; the program
@@ -115,109 +79,6 @@ static __always_inline int lre_from_host(struct xdp_md *ctx, const struct header
 	return lre_passes_frames ? XDP_PASS : bpf_redirect_map(&lre_lans, 0, BPF_F_BROADCAST);
 }
 
-/* Whether a frame was sent by this node: onbeat_frer::prp::Lre::is_own. */
-static __always_inline bool is_own(struct frer_lre *e, const struct redundancy *r, __u64 now)
-{
-	__u64 *last;
-
-	if (r->source == e->mac)
-		return true;
-	/* A number that was not drawn lately, or none: it is a station that has moved. */
-	if (!READ_ONCE(e->has_proxies) || !r->has_trailer)
-		return false;
-	last = bpf_map_lookup_elem(&lre_proxies, &r->source);
-	/* Another CPU can be a step of the clock ahead. */
-	return last && (__s64)(now - READ_ONCE(*last)) < (__s64)(2 * e->period_ns) &&
-	       is_recent(e, r->sequence, period_of(e, now));
-}
-
-/* A new entry of a source, or FRER_NONE. A program on another CPU may add the same one. */
-static __noinline __u32 add_source(__u64 mac)
-{
-	struct frer_lre_source *source;
-	__u32 slot, *known;
-
-	if (bpf_map_pop_elem(&lre_free, &slot))
-		return FRER_NONE;
-	source = bpf_map_lookup_elem(&lre_sources, &slot);
-	if (!source)
-		return FRER_NONE;
-	WRITE_ONCE(source->owner, FRER_LRE_SOURCE | mac);
-	if (!bpf_map_update_elem(&lre_nodes, &mac, &slot, BPF_NOEXIST))
-		return slot;
-	WRITE_ONCE(source->owner, 0);
-	bpf_map_push_elem(&lre_free, &slot, BPF_ANY);
-	known = bpf_map_lookup_elem(&lre_nodes, &mac);
-	return known ? *known : FRER_NONE;
-}
-
-/* A station without a trailer and without an entry: its record only informs. */
-static __always_inline void note_single(__u64 mac, __u32 lan, __u64 now)
-{
-	struct frer_lre_single *single = bpf_map_lookup_elem(&lre_singles, &mac), new = {};
-
-	if (single) {
-		WRITE_ONCE(single->last_ns[lan & 1], now);
-		__sync_fetch_and_add(&single->untagged[lan & 1], 1);
-		return;
-	}
-	new.last_ns[lan & 1] = now;
-	new.untagged[lan & 1] = 1;
-	bpf_map_update_elem(&lre_singles, &mac, &new, BPF_NOEXIST);
-}
-
-/* Note a frame from a LAN; returns whether it is the first copy. */
-static __always_inline bool note(const struct xdp_md *ctx, const struct frer_lre *e,
-				 struct frer_lre_counters *counters, const struct redundancy *r,
-				 __u32 lan, __u64 now)
-{
-	__u64 owner = FRER_LRE_SOURCE | r->source, alias, *newest;
-	__u32 *known = bpf_map_lookup_elem(&lre_nodes, &r->source), slot;
-	struct frer_lre_numbers *numbers;
-	struct frer_lre_record *record;
-	struct frer_lre_source *source;
-	bool is_alias;
-
-	if (!known && !r->has_trailer) {
-		note_single(r->source, lan, now);
-		return true;
-	}
-	slot = known ? *known : add_source(r->source);
-	source = bpf_map_lookup_elem(&lre_sources, &slot);
-	alias = source ? READ_ONCE(source->alias) : 0;
-	is_alias = alias && (alias & MAC_MASK) == r->source;
-	/* The entry may be that of another source by now. */
-	if (!source || (!is_alias && READ_ONCE(source->owner) != owner)) {
-		/* Twice rather than never. What has no trailer has no second copy. */
-		if (r->has_trailer)
-			lre_count(counters, without_entry);
-		return true;
-	}
-	/* Until the loader ends the alias, the numbers of neither source discard. */
-	if (unlikely(alias && (READ_ONCE(source->contradicted) ||
-			       is_alias != (alias >> FRER_LRE_LAN_SHIFT == lan)))) {
-		WRITE_ONCE(source->contradicted, 1);
-		return true;
-	}
-	record = &source->lans[lan & 1];
-	WRITE_ONCE(record->last_ns, now);
-	if (!is_alias && !source->heard[lan & 1])
-		WRITE_ONCE(source->heard[lan & 1], 1);
-	if (!r->has_trailer) {
-		__sync_fetch_and_add(&record->untagged, 1);
-		return true;
-	}
-	if (is_serial(ctx))
-		WRITE_ONCE(record->tagged, READ_ONCE(record->tagged) + 1);
-	else
-		__sync_fetch_and_add(&record->tagged, 1);
-	if (unlikely(r->lan != lan))
-		__sync_fetch_and_add(&record->wrong_lan, 1);
-	numbers = bpf_map_lookup_elem(&lre_numbers, &slot);
-	newest = &source->newest;
-	return !numbers || discard_accepts(newest, numbers->word, r->sequence, period_of(e, now));
-}
-
 /* Submit a supervision frame to the loader, unless too many are waiting already. */
 static __noinline int submit(struct xdp_md *ctx, __u32 lan, __u64 now)
 {
@@ -261,25 +122,23 @@ static __always_inline int lre_from_lan(struct xdp_md *ctx, const struct headers
 		lre_count(counters, passed);
 		return XDP_PASS;
 	}
-	if (is_own(e, &r, now)) {
+	if (is_own(e, e, &r, &r.source, now)) {
 		lre_count(counters, own);
-		if (r.has_trailer && r.lan != lan)
+		if (r.has_number && r.lan != lan)
 			lre_count(counters, own_of_other_lan);
 		return XDP_DROP;
 	}
-	/* A station that moved here from behind the host port. */
-	if (READ_ONCE(e->has_proxies) && bpf_map_lookup_elem(&lre_proxies, &r.source))
-		bpf_map_delete_elem(&lre_proxies, &r.source);
-	if (r.has_trailer && r.lan != lan)
+	forget_proxy(e, &r.source);
+	if (r.has_number && r.lan != lan)
 		lre_count(counters, wrong_lan);
-	is_first = note(ctx, e, counters, &r, lan, now);
+	is_first = note(ctx, counters, &r, &r.source, lan, now, period_of(e, now));
 	if (is_supervision(&r, h->ethertype)) {
 		lre_count(counters, supervision);
 		if (submit(ctx, lan, now))
 			lre_count(counters, unread_supervision);
 		return XDP_DROP;
 	}
-	if (!r.has_trailer) {
+	if (!r.has_number) {
 		if (unlikely(is_blocked())) {
 			lre_count(counters, blocked);
 			/* The interface's own stack receives them. */
@@ -326,15 +185,18 @@ static __always_inline int lre_frame(struct xdp_md *ctx, const struct headers *h
 	return lre_from_lan(ctx, h, e, counters, role == FRER_LRE_LAN_B);
 }
 
-/* Change the copy for LAN B. */
+/* Change the copy for LAN B. Replicas of streams leave there, too. */
 static __always_inline int finish_lan_b(struct xdp_md *ctx)
 {
-	struct trailer *trailer =
-	    octets_at(ctx, length_of(ctx) - sizeof(*trailer), sizeof(*trailer));
+	struct frer_meta *meta = (void *)(long)ctx->data_meta;
+	struct trailer *trailer;
 
-	if (!trailer)
-		return XDP_DROP;
-	trailer->lan_and_size |= bpf_htons(LAN_B);
+	if ((void *)(meta + 1) <= (void *)(long)ctx->data && meta->mark == FRER_META_MARK)
+		return finish_replica(ctx, port);
+	trailer = octets_at(ctx, length_of(ctx) - sizeof(*trailer), sizeof(*trailer));
+	if (trailer && trailer->suffix == bpf_htons(ETHERTYPE_PRP) &&
+	    bpf_ntohs(trailer->lan_and_size) >> 13 == LAN_IDS)
+		trailer->lan_and_size |= bpf_htons(LAN_B);
 	return XDP_PASS;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Frames, tables and counters of the link redundancy entity: what its parts in lre.h share. */
+/* Frames, tables and counters of link redundancy entities. */
 #ifndef ONBEAT_LRE_FRAME_H
 #define ONBEAT_LRE_FRAME_H
 
@@ -13,23 +13,12 @@
 #define MIN_TAGGED   64
 #define LONGEST_LRE  0x3fff /* octets of any frame */
 
-/* The role of the port, enum frer_lre_role. */
-const volatile __u8 lre_role;
-/* The number of the port towards the host. */
-const volatile __u8 lre_host_port;
-/*
- * In generic mode, frames are passed with their trailer, and lans.bpf.c sends them. The copies of a
- * frame share one buffer, so that they cannot differ. And the kernel sets the end of a buffer that
- * a program has shortened or extended 14 octets too far: what TCP appends there is corrupt.
- */
-const volatile bool lre_passes_frames;
-
 /* What a frame has of the protocol. */
 struct redundancy {
 	__u64 source;
 	__u64 destination;
 	__u16 sequence;
-	bool has_trailer;
+	bool has_number;
 	__u8 lan; /* of the trailer: 0 or 1 */
 };
 
@@ -113,7 +102,7 @@ static __always_inline void read_trailer(const struct xdp_md *ctx, const struct 
 	__u32 length = length_of(ctx), offset = lsdu_offset(h);
 	struct trailer *trailer;
 
-	r->has_trailer = false;
+	r->has_number = false;
 	if (length < offset + sizeof(*trailer))
 		return;
 	trailer = octets_at(ctx, length - sizeof(*trailer), sizeof(*trailer));
@@ -121,7 +110,7 @@ static __always_inline void read_trailer(const struct xdp_md *ctx, const struct 
 		return;
 	r->sequence = bpf_ntohs(trailer->sequence);
 	r->lan = !!(trailer->lan_and_size & bpf_htons(LAN_B));
-	r->has_trailer = true;
+	r->has_number = true;
 }
 
 static __always_inline bool is_supervision(const struct redundancy *r, __be16 ethertype)

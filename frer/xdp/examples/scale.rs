@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::libbpf_sys as sys;
-use onbeat_frer::dataplane::{Mode, PortSpec};
+use onbeat_frer::dataplane::{Mode, PortSpec, ReceiveQueues};
 use onbeat_frer::plane::Disposition;
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_xdp::Options;
@@ -110,13 +110,8 @@ fn measure(plane: &mut impl Plane, all: &[Stream]) {
 
 fn kernel(all: &[Stream]) {
     println!("in the kernel (XDP)");
-    let options = Options {
-        directory: None,
-        max_streams: STREAMS,
-        max_nodes: 0,
-        test_clock: false,
-        count_output: false,
-    };
+    let options =
+        Options { directory: None, max_streams: STREAMS, test_clock: false, count_output: false };
     let mut plane = onbeat_frer_xdp::Plane::open(&options).expect("tables, as root");
     let names: Vec<String> = (0..PORTS).map(|port| format!("port{port}")).collect();
     for name in &names {
@@ -126,7 +121,7 @@ fn kernel(all: &[Stream]) {
             interface,
             ifindex: 1,
             mode: Mode::Native,
-            serial_queues: false,
+            queues: ReceiveQueues::Concurrent,
             running: vec![],
         };
         plane.attach_for_test(&spec).expect("programs of a port");

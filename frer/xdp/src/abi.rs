@@ -37,6 +37,7 @@ onbeat_bpf::bpf_plain!(
     frer_node,
     frer_request,
     frer_lre,
+    frer_lre_scopes,
     frer_lre_source,
     frer_lre_numbers,
     frer_lre_single,

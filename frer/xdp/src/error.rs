@@ -3,13 +3,15 @@
 use std::io;
 use std::path::PathBuf;
 
+use onbeat_frer::wildcard::MAX_IN_KERNEL;
+
 /// The reason why the data plane could not be set up or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The tables of a running node do not grow.
     #[error(
         "the tables were created for max-nodes = {capacity}, not {wanted}; restart the node (onbeat down, onbeat run), \
-         or set max-nodes = {capacity} or less under [prp]"
+         or set a smaller max-nodes under [prp] or [wildcard]: that of [wildcard] is for each wildcard"
     )]
     NodesTable {
         /// The requested entries.
@@ -17,8 +19,18 @@ pub enum Error {
         /// The present entries.
         capacity: u32,
     },
-    /// A port of the link redundancy entity has no program.
-    #[error("port {port:?} of the PRP node is not attached; see the error of the port before")]
+    /// More wildcards than the tables have room for.
+    #[error(
+        "the back end \"xdp\" has at most {MAX_IN_KERNEL} wildcards, not {wanted}; set backend = \"packet\" in [node]"
+    )]
+    Wildcards {
+        /// Their number.
+        wanted: usize,
+    },
+    /// A port of a link redundancy entity or a wildcard has no program.
+    #[error(
+        "port {port:?} of the PRP node or wildcard is not attached; see the error of the port before"
+    )]
     NotAttached {
         /// The port.
         port: String,

@@ -15,6 +15,8 @@ pub(crate) struct Features {
     shape: u16,
     lines: Lines,
     only: Only,
+    /// Programs of other ports draw numbers of its generators.
+    shares_generators: bool,
 }
 
 /// Members of a port. Programs can have the constants of an only one; this is not required of any program, but must not
@@ -74,14 +76,21 @@ enum Lines {
 
 impl Features {
     /// Those of a node without streams.
-    pub(crate) const NONE: Self =
-        Self { bits: 0, shape: c::SHAPE_NONE as u16, lines: Lines::None, only: Only::None };
+    pub(crate) const NONE: Self = Self {
+        bits: 0,
+        shape: c::SHAPE_NONE as u16,
+        lines: Lines::None,
+        only: Only::None,
+        shares_generators: false,
+    };
     /// Those of all streams.
-    pub(crate) const ALL: Self = Self { bits: c::USES_ALL, ..Self::NONE };
+    pub(crate) const ALL: Self = Self { bits: c::USES_ALL, shares_generators: true, ..Self::NONE };
+    /// That of a generator with keys at several ports.
+    pub(crate) const SHARED_GENERATOR: Self = Self { shares_generators: true, ..Self::NONE };
 
     /// These, with streams that are all identified by destination and VLAN.
     pub(crate) const fn of_destinations(bits: u32) -> Self {
-        Self { bits, shape: c::VLAN_EXACT as u16, ..Self::NONE }
+        Self { bits, shape: c::VLAN_EXACT as u16, shares_generators: true, ..Self::NONE }
     }
 
     fn of_bits(bits: u32) -> Self {
@@ -137,6 +146,12 @@ impl Features {
         let both = self | other;
         (both.bits, both.shape) == (self.bits, self.shape)
             && (self.only().is_none() || both.only == self.only)
+            && both.shares_generators == self.shares_generators
+    }
+
+    /// Whether programs of other ports draw numbers of its generators.
+    pub(crate) fn shares_generators(self) -> bool {
+        self.shares_generators
     }
 
     /// `USES_*` bits.
@@ -180,7 +195,8 @@ impl BitOr for Features {
             (one, other) if one == other => one,
             _ => Only::Several,
         };
-        Self { bits, shape: shape as u16, lines, only }
+        let shares_generators = self.shares_generators || other.shares_generators;
+        Self { bits, shape: shape as u16, lines, only, shares_generators }
     }
 }
 
@@ -220,6 +236,9 @@ mod tests {
             (SHAPE | ONLY, SHAPE | ONLY, true),
             (SHAPE | ONLY, SHAPE, true),
             (SHAPE | ONLY, Features::of_member(None), false),
+            (SHAPE, SHAPE | Features::SHARED_GENERATOR, false),
+            (SHAPE | Features::SHARED_GENERATOR, SHAPE, true),
+            (Features::ALL, Features::SHARED_GENERATOR, true),
         ] {
             assert_eq!(features.cover(other), covers, "{features:?} {other:?}");
         }

@@ -20,6 +20,8 @@ onbeat_bpf::bpf_skeleton!(frer_skeleton, "frer.skel.rs");
 
 onbeat_bpf::bpf_skeleton!(lre_skeleton, "lre.skel.rs");
 
+onbeat_bpf::bpf_skeleton!(wildcard_skeleton, "wildcard.skel.rs");
+
 onbeat_bpf::bpf_skeleton!(steer_skeleton, "steer.skel.rs");
 
 onbeat_bpf::bpf_skeleton!(control_skeleton, "control.skel.rs");
@@ -48,11 +50,14 @@ const INGRESS: [(&str, Features); 7] = {
 
 /// Returns whether a program of this name processes frames that a port receives.
 pub(crate) fn is_ingress(name: &str) -> bool {
-    name == REDUNDANCY || INGRESS.iter().any(|(ingress, _)| *ingress == name)
+    [REDUNDANCY, WILDCARDS].contains(&name) || INGRESS.iter().any(|(ingress, _)| *ingress == name)
 }
 
 /// The program of a port of the link redundancy entity, for any set of features.
 const REDUNDANCY: &str = "lre_ingress";
+
+/// The program of a port of wildcards, for any set of features.
+const WILDCARDS: &str = "wildcard_ingress";
 
 /// The program for copies on LAN B, and its form for tests.
 const LAN_B: [&str; 2] = ["lre_lan_b", "lre_lan_b_test"];
@@ -75,12 +80,12 @@ const RING_LINES: u32 = 16;
 /// Lines of rings of a node with few streams: four of the longest histories.
 const LEAST_RING_LINES: u32 = 2048;
 
-/// TableCapacity in the tables of a node.
+/// Room in the tables of a node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableCapacity {
     /// Streams.
     pub(crate) streams: u32,
-    /// Entries of the NodesTable, and of the ProxyNodeTable.
+    /// Entries of the NodesTable, and of the ProxyNodeTable, of all wildcards together.
     pub(crate) nodes: u32,
 }
 
@@ -96,9 +101,9 @@ fn entries(
     TableCapacity { streams, nodes }: TableCapacity,
 ) -> Option<u32> {
     Some(match map {
-        "lre" => 1,
+        "lre" | "lre_paths" => c::LRE_ENTITIES,
         "lre_lans" => 2,
-        "lre_counters" => c::LRE_HOST + 1,
+        "lre_counters" => c::LRE_ENTITIES * c::LRE_ROLES,
         "lre_supervision" => c::LRE_WAITING,
         // A source and its alias.
         "lre_nodes" => 2 * nodes,
@@ -111,6 +116,7 @@ fn entries(
             1
         }
         "splits" if purpose == ProgramPurpose::Steer => 2 * c::MAX_PORTS,
+        "lre_scopes" => c::MAX_PORTS,
         "node" => 1,
         "outputs" => c::MAX_PORTS,
         "output_ports" => c::OUTPUT_PORTS,
@@ -148,7 +154,7 @@ impl Maps {
     pub(crate) fn open(
         directory: Option<Arc<PinDirectory>>,
         purpose: ProgramPurpose,
-        capacity: TableCapacity,
+        streams: u32,
     ) -> Result<Self> {
         let mut maps = BTreeMap::new();
         if let Some(directory) = &directory {
@@ -158,9 +164,13 @@ impl Maps {
                 maps.insert(name, map);
             }
         }
-        let capacity =
-            TableCapacity { streams: capacity.streams.max(1), nodes: capacity.nodes.max(1) };
+        let capacity = TableCapacity { streams: streams.max(1), nodes: 1 };
         Ok(Self { purpose, capacity, directory, maps })
+    }
+
+    /// Sets the capacity of tables of nodes that do not exist yet.
+    pub(crate) fn set_nodes(&mut self, nodes: u32) {
+        self.capacity.nodes = nodes.max(1);
     }
 
     /// Returns what programs on these tables are for.
@@ -264,12 +274,24 @@ pub(crate) struct InstanceSpec {
     /// Slot of the port.
     pub(crate) port: u8,
     pub(crate) features: Features,
+    /// The driver processes frames of a receive queue one at a time.
     pub(crate) serial_queues: bool,
+    /// Only these programs draw numbers of the port's generators, one at a time.
+    pub(crate) exclusive_generators: bool,
     pub(crate) test_clock: bool,
-    pub(crate) redundancy: Option<RedundancyRole>,
+    pub(crate) redundancy: Option<Redundancy>,
 }
 
-/// The function of a port in the link redundancy entity.
+/// What a port has besides streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Redundancy {
+    /// A PRP node.
+    Prp(RedundancyRole),
+    /// Wildcards, whose ports are in tables.
+    Wildcards,
+}
+
+/// The function of a port in the link redundancy entity of a PRP node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RedundancyRole {
     /// `LRE_*`.
@@ -289,8 +311,8 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Loads the programs of a port of the link redundancy entity, also for streams with these features.
-    fn load_redundancy(
+    /// Loads the programs of a port of a PRP node, also for streams with these features.
+    fn load_prp(
         maps: &mut Maps,
         spec: &InstanceSpec,
         role: RedundancyRole,
@@ -320,10 +342,34 @@ impl Instance {
         Ok(Self { object: object?, ingress: REDUNDANCY })
     }
 
+    /// Loads the programs of a port of wildcards, also for streams with these features.
+    fn load_wildcards(maps: &mut Maps, spec: &InstanceSpec, index_mask: &[u8]) -> Result<Self> {
+        use wildcard_skeleton::types::rodata;
+        let features = spec.features;
+        let file = bpf_object!("wildcard.bpf.o");
+        let object = maps.load(file, "the programs of a port of wildcards", |object| {
+            object.set_constants(&[
+                (offset_of!(rodata, port), &[spec.port]),
+                (offset_of!(rodata, test_clock), &[spec.test_clock.into()]),
+                (offset_of!(rodata, index_mask), index_mask),
+                (offset_of!(rodata, serial_queues), &[spec.serial_queues.into()]),
+                (offset_of!(rodata, features), &features.bits().to_ne_bytes()),
+                (offset_of!(rodata, l2_shape), &features.shape().to_ne_bytes()),
+                (offset_of!(rodata, port_line), &features.line().to_ne_bytes()),
+                (offset_of!(rodata, tick_ns), &tick_ns().to_ne_bytes()),
+            ]);
+            if !spec.test_clock {
+                object.skip(EGRESS_TEST);
+            }
+        });
+        Ok(Self { object: object?, ingress: WILDCARDS })
+    }
+
     /// Loads the programs for streams with these features; with `test_clock` they read the time from the node table and
     /// can be test-run.
     pub(crate) fn load(maps: &mut Maps, spec: &InstanceSpec) -> Result<Self> {
-        let &InstanceSpec { port, features, serial_queues, test_clock, redundancy } = spec;
+        let &InstanceSpec { port, features, serial_queues, test_clock, redundancy, .. } = spec;
+        let exclusive_generators = spec.exclusive_generators;
         let index_mask = maps.index_mask()?.to_ne_bytes();
         if maps.purpose == ProgramPurpose::Steer {
             use steer_skeleton::types::rodata;
@@ -336,8 +382,10 @@ impl Instance {
             });
             return Ok(Self { object: object?, ingress: "frer_steer" });
         }
-        if let Some(role) = redundancy {
-            return Self::load_redundancy(maps, spec, role, &index_mask);
+        match redundancy {
+            Some(Redundancy::Prp(role)) => return Self::load_prp(maps, spec, role, &index_mask),
+            Some(Redundancy::Wildcards) => return Self::load_wildcards(maps, spec, &index_mask),
+            None => {}
         }
         use frer_skeleton::types::rodata;
         let (ingress, served) = INGRESS
@@ -353,6 +401,7 @@ impl Instance {
                 (offset_of!(rodata, test_clock), &[test_clock.into()]),
                 (offset_of!(rodata, index_mask), &index_mask),
                 (offset_of!(rodata, serial_queues), &[serial_queues.into()]),
+                (offset_of!(rodata, exclusive_generators), &[exclusive_generators.into()]),
                 (offset_of!(rodata, features), &features.bits().to_ne_bytes()),
                 (offset_of!(rodata, l2_shape), &features.shape().to_ne_bytes()),
                 (offset_of!(rodata, port_line), &features.line().to_ne_bytes()),

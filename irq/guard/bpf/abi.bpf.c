@@ -5,11 +5,15 @@
  */
 #include "export.h"
 #include "guard.h"
+#include "irq.h"
 
 EXPORT(guard_socket);
 EXPORT(guard_thread);
-EXPORT(guard_watch);
 EXPORT(guard_limit);
 EXPORT(guard_count);
+EXPORT(guard_member);
+EXPORT(guard_receiver);
+EXPORT(guard_changes);
+EXPORT(irq_owner);
 EXPORT_ENUM(guard_size);
 EXPORT_ENUM(guard_rank);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What makes a new scan necessary: sockets and processes that come, change and go, and threads
- * whose scheduling changes. Not covered, and left to scans at longer intervals: a socket that is
- * passed to another process without a read, or bound by its first packet, and one of packets
- * (AF_PACKET, AF_XDP).
+ * What makes a new scan of a process necessary: its sockets and threads that come, change and go,
+ * and threads whose scheduling changes. Not covered, and left to scans of all at longer intervals:
+ * a socket that is passed to another process without a read, or bound by its first packet, and one
+ * of packets (AF_PACKET, AF_XDP).
+ *
+ * In softirq the current process is any. Its scan finds nothing new; an accepted connection is that
+ * of its process from the first read on.
  */
 #ifndef ONBEAT_CHANGES_H
 #define ONBEAT_CHANGES_H
@@ -18,36 +21,113 @@
 #define SCHED_IDLE     5
 #define SCHED_DEADLINE 6
 
-enum changes_entry {
-	CHANGES_COUNT = 0,  /* of changes; read by the loader */
-	CHANGES_LOADER = 1, /* its process, whose own threads are no reason for a scan */
-	CHANGES_ENTRIES = 2,
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, CHANGES_ENTRIES);
+	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct guard_changes);
 } changes SEC(".maps");
+
+/* Wakes the loader, which polls it. One entry is enough: it reads the counts then. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} wakes SEC(".maps");
+
+/* Processes to scan. The loader removes them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, GUARD_CHANGED);
+	__type(key, __u32);
+	__type(value, __u8);
+} changed SEC(".maps");
+
+static __always_inline struct guard_changes *the_changes(void)
+{
+	__u32 first = 0;
+
+	return bpf_map_lookup_elem(&changes, &first);
+}
+
+/* The loader empties the ring before it reads the counts. */
+static __always_inline void wake(void)
+{
+	__u64 none = 0;
+
+	if (!bpf_ringbuf_query(&wakes, BPF_RB_AVAIL_DATA))
+		bpf_ringbuf_output(&wakes, &none, sizeof(none), 0);
+}
+
+static __always_inline void count_change(void)
+{
+	struct guard_changes *counts = the_changes();
+
+	if (counts)
+		__sync_fetch_and_add(&counts->count, 1);
+	wake();
+}
+
+/*
+ * Processes that wait, or may: others that start, exec or exit change nothing. Those that do not
+ * wait are removed when they exit.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, GUARD_WAITING);
+	__type(key, __u32);
+	__type(value, __u8);
+} waiting SEC(".maps");
+
+/* Without room in the table, all are scanned. */
+static __always_inline void note_change_of_process(__u32 pid)
+{
+	struct guard_changes *counts;
+	__u8 noted = 1;
+
+	if (bpf_map_lookup_elem(&changed, &pid))
+		return;
+	if (bpf_map_update_elem(&changed, &pid, &noted, BPF_ANY)) {
+		count_change();
+		return;
+	}
+	counts = the_changes();
+	if (counts)
+		__sync_fetch_and_add(&counts->processes, 1);
+	wake();
+}
+
+/*
+ * Note a change of a process with the files of one that waits. A new process may have a budget. One
+ * that starts during a scan of all may be missed by it: threads are read before files, by which its
+ * parent is known to wait.
+ */
+static __always_inline void note_task(const struct task_struct *task, __u32 files_of)
+{
+	__u32 pid = task->tgid;
+	bool of_waiting = bpf_map_lookup_elem(&waiting, &files_of);
+	struct guard_changes *known = the_changes();
+	__u8 waits = 1;
+
+	if (!known || *(volatile __u64 *)&known->loader == pid)
+		return;
+	if (!of_waiting && !budgets && !*(volatile __u64 *)&known->scans)
+		return;
+	if (of_waiting && files_of != pid)
+		bpf_map_update_elem(&waiting, &pid, &waits, BPF_ANY);
+	note_change_of_process(pid);
+}
 
 static __always_inline void note_change(void)
 {
-	__u32 key = CHANGES_COUNT;
-	__u64 *count = bpf_map_lookup_elem(&changes, &key);
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 pid = task->tgid;
+	__u8 waits = 1;
 
-	if (count)
-		__sync_fetch_and_add(count, 1);
-}
-
-static __always_inline void note_change_of(const struct task_struct *task)
-{
-	__u32 key = CHANGES_LOADER;
-	__u64 *loader = bpf_map_lookup_elem(&changes, &key);
-
-	if (loader && *loader != (__u32)task->tgid)
-		note_change();
+	/* It may fork before the loader knows that it waits. */
+	bpf_map_update_elem(&waiting, &pid, &waits, BPF_ANY);
+	note_change_of_process(pid);
 }
 
 SEC("cgroup/sock_create")
@@ -75,38 +155,77 @@ int on_bind6(struct bpf_sock *sk)
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_inet_sock_set_state, struct sock *sk, int before, int now)
 {
-	note_change();
+	if (everywhere || !is_elsewhere(sk))
+		note_change();
 	return 0;
+}
+
+/*
+ * Processes with the number of a group, by their parents: their time counts, also if they exit
+ * before the loader knows them.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, GUARD_WAITING);
+	__type(key, struct irq_owner);
+	__type(value, __u32);
+} inherited SEC(".maps");
+
+/* A new process has the group of its parent: before the loader knows it, it has the limit. */
+static __always_inline void inherit(const struct task_struct *parent,
+				    const struct task_struct *child)
+{
+	__u32 from = parent->tgid, pid = child->tgid;
+	struct guard_member *member, same = {};
+	struct irq_owner process;
+
+	if (!budgets || child->pid != child->tgid)
+		return;
+	member = bpf_map_lookup_elem(&numbers, &from);
+	if (!member || !member->grouped)
+		return;
+	same.number = member->number;
+	same.grouped = 1;
+	process = owner_of(child);
+	bpf_map_update_elem(&numbers, &pid, &same, BPF_ANY);
+	bpf_map_update_elem(&inherited, &process, &same.number, BPF_ANY);
 }
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	note_change_of(parent);
+	inherit(parent, child);
+	note_task(child, parent->tgid);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {
-	note_change();
+	note_task(task, task->tgid);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
-	note_change_of(task);
+	__u32 pid = task->tgid;
+
+	note_task(task, pid);
+	if (task->pid == (int)pid)
+		bpf_map_delete_elem(&waiting, &pid);
+	/* The first thread may exit before the others. */
+	if (budgets && !task->signal->live.counter)
+		bpf_map_delete_elem(&numbers, &pid);
 	return 0;
 }
 
-/* Threads that wait, and NAPI threads; the first one without an id ends the table. */
+/* Threads that wait, and NAPI threads, with what their scheduling was. */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, GUARD_WATCHED);
-	__type(key, __u32);
-	__type(value, struct guard_watch);
+	__type(key, __u32);   /* id of the thread */
+	__type(value, __u32); /* enum guard_rank */
 } watched SEC(".maps");
 
 /* Linux 6.2 */
@@ -128,34 +247,80 @@ static __always_inline __u32 rank_of(const struct task_struct *task)
 	}
 }
 
-static long check_one(__u32 at, void *unused)
+static __always_inline void check_rank(const struct task_struct *task, __u32 watched_rank)
 {
-	struct guard_watch *watch = bpf_map_lookup_elem(&watched, &at);
-	struct task_struct *task;
+	if (rank_of(task) == watched_rank)
+		return;
+	/* Another process has set a NAPI thread. */
+	if (task->flags & PF_KTHREAD)
+		count_change();
+	else
+		note_change_of_process(task->tgid);
+}
 
-	if (!watch || !watch->tid)
-		return 1;
-	task = bpf_task_from_pid(watch->tid);
+static long check_one(void *map, const __u32 *tid, __u32 *rank, void *unused)
+{
+	struct task_struct *task = bpf_task_from_pid(*tid);
+
 	/* Its exit is a change of its own. */
 	if (!task)
 		return 0;
-	if (rank_of(task) != watch->rank)
-		note_change();
+	check_rank(task, *rank);
 	bpf_task_release(task);
 	return 0;
 }
 
-/* The loader runs it before it reads the number of changes. */
-SEC("syscall")
-int check_watched(void *unused)
+/* A thread that runs again, perhaps at another priority. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	__u32 key = CHANGES_LOADER;
-	__u64 *loader = bpf_map_lookup_elem(&changes, &key);
+	__u32 tid = next->pid;
+	__u32 *rank = bpf_map_lookup_elem(&watched, &tid);
 
-	if (loader)
-		*loader = bpf_get_current_pid_tgid() >> 32;
-	bpf_loop(GUARD_WATCHED, check_one, NULL, 0);
+	if (rank)
+		check_rank(next, *rank);
 	return 0;
+}
+
+/* Threads that sleep are compared at this interval. */
+#define CHECK_NS 100000000ULL
+
+struct check {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct check);
+} checks SEC(".maps");
+
+static int on_check(void *map, __u32 *key, struct check *check)
+{
+	bpf_for_each_map_elem(&watched, check_one, NULL, 0);
+	bpf_timer_start(&check->timer, CHECK_NS, 0);
+	return 0;
+}
+
+#define CLOCK_MONOTONIC 1
+
+/* The loader runs it once. Not 0: the kernel has no timers for programs. */
+SEC("syscall")
+int start_checks(void *unused)
+{
+	struct guard_changes *known = the_changes();
+	struct check *check;
+	__u32 first = 0;
+
+	if (known)
+		known->loader = bpf_get_current_pid_tgid() >> 32;
+	check = bpf_map_lookup_elem(&checks, &first);
+	if (!check || bpf_timer_init(&check->timer, &checks, CLOCK_MONOTONIC))
+		return 1;
+	if (bpf_timer_set_callback(&check->timer, on_check))
+		return 1;
+	return bpf_timer_start(&check->timer, CHECK_NS, 0) ? 1 : 0;
 }
 
 #endif

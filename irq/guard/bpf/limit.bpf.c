@@ -71,10 +71,17 @@ __u32 limited;
 
 struct bucket {
 	struct bpf_spin_lock lock;
+	__u32 epoch;
 	/* When the credit is used up: later than now if packets exceeded it. */
 	__u64 paid_until_ns;
+	__u64 epoch_from_ns;
+	/* Processes that received packets in this epoch, and in the one before. */
+	__u32 active, active_before;
 	struct guard_count count;
 };
+
+/* Processes that receive nothing for this time leave their share to others. */
+#define EPOCH_NS 100000000ULL
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -83,12 +90,58 @@ struct {
 	__type(value, struct bucket);
 } buckets SEC(".maps");
 
-/* Whether a packet of the slot's process may pass: GCRA, the virtual scheduling algorithm. */
-static __always_inline bool may_pass(__u32 slot)
+static __always_inline __u64 later(__u64 a, __u64 b)
 {
-	volatile struct guard_limit *limit = &limits[slot & (GUARD_SLOTS - 1)];
+	return a > b ? a : b;
+}
+
+static __always_inline __u64 earlier(__u64 a, __u64 b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * The time that a packet uses of its process's share, an equal part of the limit for each process
+ * that receives packets. The caller has the lock of the bucket, which is that of the share, too.
+ *
+ * A process that is new, or received nothing for an epoch, has no more credit than all have in
+ * common: a group does not gain by processes in turn.
+ */
+static __always_inline __u64 cost_of_share(struct bucket *bucket, struct guard_member *member,
+					   __u64 ns_per_packet, __u64 burst_ns, __u64 now)
+{
+	__u64 cost, none;
+	__u32 behind;
+
+	if (now - bucket->epoch_from_ns >= EPOCH_NS) {
+		bucket->active_before = bucket->active;
+		bucket->active = 0;
+		bucket->epoch++;
+		bucket->epoch_from_ns = now;
+	}
+	behind = bucket->epoch - member->epoch;
+	if (behind)
+		bucket->active++;
+	cost = ns_per_packet * later(later(bucket->active, bucket->active_before), 1);
+	none = earlier(bucket->paid_until_ns, now + burst_ns + cost);
+	if (behind > 1)
+		member->paid_until_ns = later(member->paid_until_ns, none);
+	member->epoch = bucket->epoch;
+	return cost;
+}
+
+/*
+ * Whether a packet may pass: GCRA, the virtual scheduling algorithm. It passes within the share of
+ * its process, or by credit that others leave. The first uses the common credit as well, so that
+ * all together keep the limit.
+ */
+static __always_inline bool may_pass(const struct guard_receiver *receiver)
+{
+	__u32 slot = receiver->number & (GUARD_SLOTS - 1), pid = receiver->pid;
+	volatile struct guard_limit *limit = &limits[slot];
 	__u64 ns_per_packet = limit->ns_per_packet, burst_ns = limit->burst_ns;
-	__u64 now = bpf_ktime_get_ns(), until;
+	__u64 now = bpf_ktime_get_ns(), until, cost;
+	struct guard_member *member;
 	struct bucket *bucket;
 	bool pass;
 
@@ -97,11 +150,18 @@ static __always_inline bool may_pass(__u32 slot)
 	bucket = bpf_map_lookup_elem(&buckets, &slot);
 	if (!bucket)
 		return true;
+	/* None: it has exited, or there was no room for it. */
+	member = bpf_map_lookup_elem(&numbers, &pid);
 	bpf_spin_lock(&bucket->lock);
-	until = bucket->paid_until_ns;
-	if (until < now)
-		until = now;
+	until = later(bucket->paid_until_ns, now);
 	pass = until - now <= burst_ns;
+	if (member) {
+		cost = cost_of_share(bucket, member, ns_per_packet, burst_ns, now);
+		if (later(member->paid_until_ns, now) - now <= burst_ns) {
+			member->paid_until_ns = later(member->paid_until_ns, now) + cost;
+			pass = true;
+		}
+	}
 	if (pass) {
 		bucket->paid_until_ns = until + ns_per_packet;
 		bucket->count.passed++;
@@ -144,7 +204,7 @@ static __always_inline bool is_local(const struct in6_addr *address)
 }
 
 /* The first four octets of both UDP and TCP are the ports. */
-static __always_inline struct bpf_sock *receiver_v4(void *ctx, enum stage stage, __u32 at)
+static __always_inline struct bpf_sock *socket_v4(void *ctx, enum stage stage, __u32 at)
 {
 	struct in6_addr to = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
 	struct bpf_sock_tuple tuple = {};
@@ -165,7 +225,7 @@ static __always_inline struct bpf_sock *receiver_v4(void *ctx, enum stage stage,
 	return find(ctx, &tuple, sizeof(tuple.ipv4), ip.protocol);
 }
 
-static __always_inline struct bpf_sock *receiver_v6(void *ctx, enum stage stage, __u32 at)
+static __always_inline struct bpf_sock *socket_v6(void *ctx, enum stage stage, __u32 at)
 {
 	struct bpf_sock_tuple tuple = {};
 	struct ipv6hdr ip;
@@ -182,43 +242,43 @@ static __always_inline struct bpf_sock *receiver_v6(void *ctx, enum stage stage,
 	return find(ctx, &tuple, sizeof(tuple.ipv6), ip.nexthdr);
 }
 
-static __always_inline struct bpf_sock *receiver(void *ctx, enum stage stage, __be16 protocol,
-						 __u32 at)
+static __always_inline struct bpf_sock *find_socket(void *ctx, enum stage stage, __be16 protocol,
+						    __u32 at)
 {
 	if (protocol == bpf_htons(ETH_P_IP))
-		return receiver_v4(ctx, stage, at);
+		return socket_v4(ctx, stage, at);
 	if (protocol == bpf_htons(ETH_P_IPV6))
-		return receiver_v6(ctx, stage, at);
+		return socket_v6(ctx, stage, at);
 	return NULL;
 }
 
-/* The number of the process that owns a socket; 0: none. */
-static __always_inline __u32 slot_of(struct bpf_sock *sk, enum stage stage)
+/* The receiver of a socket's packets; its number is 0: no limit. */
+static __always_inline struct guard_receiver receiver_of(struct bpf_sock *sk, enum stage stage)
 {
+	struct guard_receiver none = {}, *known;
 	struct sock___cookie *known_by;
-	__u32 *slot;
 	__u64 cookie;
 
 	if (stage == AT_TC) {
-		slot = bpf_sk_storage_get(&slots, sk, NULL, 0);
+		known = bpf_sk_storage_get(&slots, sk, NULL, 0);
 	} else {
 		known_by = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock___cookie));
 		cookie = known_by->__sk_common.skc_cookie.counter;
-		slot = bpf_map_lookup_elem(&cookies, &cookie);
+		known = bpf_map_lookup_elem(&cookies, &cookie);
 	}
-	return slot ? *slot : 0;
+	return known ? *known : none;
 }
 
 static __always_inline bool may_enter(void *ctx, enum stage stage, __be16 protocol, __u32 at)
 {
-	struct bpf_sock *sk = receiver(ctx, stage, protocol, at);
-	__u32 slot;
+	struct bpf_sock *sk = find_socket(ctx, stage, protocol, at);
+	struct guard_receiver receiver;
 
 	if (!sk)
 		return true;
-	slot = slot_of(sk, stage);
+	receiver = receiver_of(sk, stage);
 	bpf_sk_release(sk);
-	return !slot || may_pass(slot);
+	return !receiver.number || may_pass(&receiver);
 }
 
 SEC("tcx/ingress")

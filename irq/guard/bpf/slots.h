@@ -2,15 +2,17 @@
 #ifndef ONBEAT_SLOTS_H
 #define ONBEAT_SLOTS_H
 
+#include "guard.h"
+
 /*
- * The number of the process that owns a socket; 0: none. waiters.bpf.c writes it, limit.bpf.c reads
- * it: the loader makes both use one table.
+ * The receiver of each socket's packets. waiters.bpf.c writes it, limit.bpf.c reads it: the loader
+ * makes both use one table.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, __u32);
+	__type(value, struct guard_receiver);
 } slots SEC(".maps");
 
 /*
@@ -21,7 +23,16 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, __u64);
-	__type(value, __u32);
+	__type(value, struct guard_receiver);
 } cookies SEC(".maps");
+
+/* The processes that have a budget. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, GUARD_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct guard_member);
+} numbers SEC(".maps");
 
 #endif

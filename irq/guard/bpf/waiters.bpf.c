@@ -30,10 +30,15 @@ const volatile bool everywhere;
 /* kernel/sched: nice 0 is 120. */
 #define DEFAULT_PRIO 120
 
-#include "changes.h"
-
 /* Whether there are budgets. */
 const volatile bool budgets;
+
+static __always_inline bool is_elsewhere(const struct sock *sk)
+{
+	return sk->__sk_common.skc_net.net->ns.inum != netns;
+}
+
+#include "changes.h"
 
 /* The last reader of a socket. */
 struct known_reader {
@@ -48,15 +53,6 @@ struct {
 	__type(key, int);
 	__type(value, struct known_reader);
 } readers SEC(".maps");
-
-/* The number of each process that has a budget. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, GUARD_PROCESSES);
-	__type(key, __u32);
-	__type(value, __u32);
-} numbers SEC(".maps");
 
 /*
  * The number of all processes without an entry there, while the table is full; 0: it is not.
@@ -79,33 +75,27 @@ struct {
 	__type(value, __u8);
 } new_readers SEC(".maps");
 
-static __always_inline bool is_elsewhere(const struct sock *sk)
-{
-	return sk->__sk_common.skc_net.net->ns.inum != netns;
-}
-
 /*
  * A socket belongs to the process that reads it. A socket without a reader is not charged to any
  * process, and no budget limits it.
  */
 static __always_inline void set_number(struct sock *sk, __u32 pid)
 {
-	__u32 none = 0, others = *(volatile __u32 *)&number_of_others;
-	__u32 *slot = bpf_map_lookup_elem(&numbers, &pid), *known;
+	struct guard_member *member = bpf_map_lookup_elem(&numbers, &pid);
+	struct guard_receiver *known, receiver = {.pid = pid};
 	__u64 cookie;
 
-	if (!slot && others)
-		slot = &others;
-
+	receiver.number = member ? member->number : *(volatile __u32 *)&number_of_others;
 	known = bpf_sk_storage_get(&slots, sk, NULL, 0);
-	if (!known && slot)
-		known = bpf_sk_storage_get(&slots, sk, &none, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!known && receiver.number)
+		known = bpf_sk_storage_get(&slots, sk, &receiver, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!known)
 		return;
-	*known = slot ? *slot : 0;
+	/* At once: a program may read it now. */
+	*(volatile __u64 *)known = *(__u64 *)&receiver;
 	cookie = bpf_get_socket_cookie(sk);
-	if (slot)
-		bpf_map_update_elem(&cookies, &cookie, slot, BPF_ANY);
+	if (receiver.number)
+		bpf_map_update_elem(&cookies, &cookie, &receiver, BPF_ANY);
 	else
 		bpf_map_delete_elem(&cookies, &cookie);
 }
@@ -136,7 +126,7 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
 	known = bpf_sk_storage_get(&readers, sk, NULL, 0);
 	if (known && known->reader.tid == read.reader.tid && known->numbering == read.numbering)
 		return 0;
-	note_change();
+	note_change_of_process(pid);
 	if (!known) {
 		bpf_sk_storage_get(&readers, sk, &read, BPF_SK_STORAGE_GET_F_CREATE);
 	} else {
@@ -190,8 +180,22 @@ static __always_inline bool describe(struct sock *sk, struct guard_socket *to)
 	return !(sk->sk_type == SOCK_STREAM && common->skc_state == TCP_CLOSE);
 }
 
-/* Whether a file is a socket that can receive packets; if so, describes it. */
-static __always_inline bool receives(struct file *file, struct guard_socket *entry)
+/*
+ * A reader that has exited has no number: the socket keeps the last one until another process reads
+ * it. A reader without a budget removes the number when its own files are scanned.
+ */
+static __always_inline bool sets_number(__u32 reader, const struct task_struct *task)
+{
+	if (!reader)
+		return false;
+	if (bpf_map_lookup_elem(&numbers, &reader))
+		return true;
+	return reader == (__u32)task->tgid && !(task->flags & PF_EXITING);
+}
+
+/* Whether a file of a process is a socket that can receive packets; if so, describes it. */
+static __always_inline bool receives(struct file *file, const struct task_struct *task,
+				     struct guard_socket *entry)
 {
 	struct socket *socket = bpf_sock_from_file(file);
 	struct known_reader *known;
@@ -209,7 +213,7 @@ static __always_inline bool receives(struct file *file, struct guard_socket *ent
 	if (known)
 		*(__u64 *)&entry->reader = *(volatile __u64 *)&known->reader;
 	/* Packets are dropped for the sockets of the interface's own namespace. */
-	if (budgets && !entry->elsewhere && entry->reader.pid)
+	if (budgets && !entry->elsewhere && sets_number(entry->reader.pid, task))
 		set_number(sk, entry->reader.pid);
 	return true;
 }
@@ -229,7 +233,7 @@ int each_file(struct bpf_iter__task_file *ctx)
 
 	if (!task || !file)
 		return 0;
-	if (receives(file, &entry))
+	if (receives(file, task, &entry))
 		entry.pid = task->tgid;
 	if (entry.pid || !(ctx->meta->seq_num % FILES_PER_ENTRY))
 		bpf_seq_write(ctx->meta->seq, &entry, sizeof(entry));
@@ -252,6 +256,7 @@ int each_task(struct bpf_iter__task *ctx)
 	entry.policy = task->policy;
 	entry.priority = task->rt_priority;
 	entry.nice = task->static_prio - DEFAULT_PRIO;
+	entry.user = task->real_cred->uid.val;
 	BPF_CORE_READ_INTO(&entry.name, task, comm);
 	bpf_seq_write(ctx->meta->seq, &entry, sizeof(entry));
 	return 0;

@@ -1,7 +1,9 @@
 //! A guard in a thread of its own.
 
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use onbeat_host::settings::RestoredEntry;
@@ -14,7 +16,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Background {
     /// Stops the thread when dropped.
-    stop: Option<Sender<()>>,
+    stop: Option<UnixStream>,
     thread: Option<JoinHandle<Result<Vec<RestoredEntry>>>>,
 }
 
@@ -30,22 +32,20 @@ impl Background {
         directory: PathBuf,
         mut report: impl FnMut(&[Event], &[Usage]) + Send + 'static,
     ) -> Result<Self> {
-        let (stop, stops) = mpsc::channel::<()>();
+        let failed = |source| Error::System { operation: "start the guard's thread", source };
+        let (stop, stops) = UnixStream::pair().map_err(failed)?;
         let (started, starts) = mpsc::channel::<()>();
         let guard = move || {
             let mut started = Some(started);
-            let mut go_on =
-                move |pause| stops.recv_timeout(pause) == Err(RecvTimeoutError::Timeout);
             let mut report = |events: &[Event], usage: &[Usage]| {
                 report(events, usage);
                 // The receiver has stopped waiting, or has exited.
                 started.take().map(|started| started.send(()));
             };
-            run(&config, &directory, &mut go_on, &mut report)
+            run(&config, &directory, stops.as_fd(), &mut report)
         };
         let thread = thread::Builder::new().name("guard".into()).spawn(guard);
-        let thread = thread
-            .map_err(|source| Error::System { operation: "start the guard's thread", source })?;
+        let thread = thread.map_err(failed)?;
         let mut guard = Self { stop: Some(stop), thread: Some(thread) };
         // The thread exited without a message.
         if starts.recv().is_err() {

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use super::TimeSlice;
-use super::candidates::{Scan, WaitingThread};
-use super::config::{Config, ProcessProperties, Rule};
+use super::candidates::{Scan, Thread, WaitingThread};
+use super::config::{BudgetScope, Config, ProcessProperties, Rule};
 use super::event::{Event, Usage};
 use super::limiter::{Count, Limiter};
-use super::numbers::Numbers;
+use super::numbers::{Group, Numbers};
 use super::walk::Walk;
 use crate::Result;
 use onbeat_irq::names::describe;
@@ -33,6 +33,8 @@ pub(super) struct Budgets {
     numbers: Numbers,
     meters: BTreeMap<u32, LimitMeter>,
     processes: BTreeMap<Process, BudgetedProcess>,
+    /// Numbers of processes that exited in this interval.
+    exited: BTreeMap<Process, u32>,
     without_budget: BTreeSet<Process>,
     /// Living processes that read sockets and are not part of a complete scan yet, each with the number of
     /// complete walks over threads when it was recorded.
@@ -85,6 +87,7 @@ impl Budgets {
             limiter,
             meters: BTreeMap::new(),
             processes: BTreeMap::new(),
+            exited: BTreeMap::new(),
             without_budget: BTreeSet::new(),
             readers: BTreeMap::new(),
             any_reads: false,
@@ -143,13 +146,16 @@ impl Budgets {
 
         let by_process = caused(&interval.total(), self.netns);
         let mut by_number: HashMap<u32, Amount> = HashMap::new();
+        for (process, caused) in &by_process {
+            if let Some(number) = self.number_of(walk, *process)? {
+                by_number.entry(number).or_default().add(*caused);
+            }
+        }
+        self.exited.clear();
         for (process, budgeted) in &mut self.processes {
             let caused = by_process.get(process).copied().unwrap_or_default();
             budgeted.usage.caused_ns_per_s =
                 (u128::from(caused.ns) * 1_000_000_000 / u128::from(interval_ns.max(1))) as u64;
-            if let Some(assigned) = self.numbers.get(*process) {
-                by_number.entry(assigned.number).or_default().add(caused);
-            }
         }
         let mut limits: HashMap<u32, (Limit, u64)> = HashMap::new();
         for (number, metered) in &mut self.meters {
@@ -168,7 +174,20 @@ impl Budgets {
                 budgeted.usage.dropped = dropped - budgeted.dropped_before;
             }
         }
+        let is_unused = |number| limits.get(&number).is_none_or(|(limit, _)| *limit == Limit::None);
+        for number in self.numbers.free(is_unused) {
+            self.end_limit(number)?;
+        }
         Ok(())
+    }
+
+    /// The number of a process that caused time, also if it exited before it was known.
+    fn number_of(&self, walk: &Walk, process: Process) -> Result<Option<u32>> {
+        let known = self.numbers.get(process).map(|assigned| assigned.number);
+        match known.or_else(|| self.exited.get(&process).copied()) {
+            None if !self.without_budget.contains(&process) => walk.inherited_number(process),
+            known => Ok(known),
+        }
     }
 
     /// Assigns numbers to new processes, and releases those of processes that have exited or changed their
@@ -196,7 +215,7 @@ impl Budgets {
             None => self.any_reads = true,
         }
         let receivers: HashSet<u32> = scan.sockets.iter().map(|socket| socket.pid).collect();
-        let alive: BTreeMap<Process, &Octets> = scan
+        let alive: BTreeMap<Process, &Thread> = scan
             .threads
             .iter()
             .filter(|thread| {
@@ -204,7 +223,7 @@ impl Budgets {
                 let reads = || receivers.contains(&tid) || self.readers.contains_key(&tid);
                 process.pid == tid && (self.any_reads || reads())
             })
-            .map(|thread| (thread.waiter.process, &thread.name))
+            .map(|thread| (thread.waiter.process, thread))
             .collect();
         // The next complete walk may have missed a new process; the one after it does not.
         self.readers.retain(|pid, noted| {
@@ -216,9 +235,12 @@ impl Budgets {
         let gone: Vec<Process> =
             self.numbers.processes().filter(|process| !alive.contains_key(process)).collect();
         for process in gone {
+            if let Some(assigned) = self.numbers.get(process) {
+                self.exited.insert(process, assigned.number);
+            }
             self.release(walk, process)?;
         }
-        for (process, name) in alive {
+        for (process, thread) in alive {
             let known = self.numbers.get(process);
             let is_known = known.is_some() || self.without_budget.contains(&process);
             if is_known && (slice.is_over() || !self.due.remove(&process)) {
@@ -232,14 +254,23 @@ impl Budgets {
             } else {
                 describe(process)
             };
-            let command = described.as_ref().map_or(name, |about| &about.command);
+            let command = described.as_ref().map_or(&thread.name, |about| &about.command);
             let cgroup = described.as_ref().and_then(|about| about.cgroup.as_ref());
-            let rule = Rule::of(&self.rules, ProcessProperties { command: Some(command), cgroup });
-            if let Some(known) = known {
+            let user = Some(thread.user);
+            let properties = ProcessProperties { command: Some(command), cgroup, user };
+            let rule = Rule::of(&self.rules, properties);
+            let rule = rule.map(|rule| (rule, group(self.rules[rule].per, process, properties)));
+            let rule = match known {
+                // It exits: its group is that of its parent.
+                None if described.is_none() => self.inherited(walk, process)?.or(rule),
+                _ => rule,
+            };
+            if known.is_some() {
                 let stays = if self.unnumbered.contains(&process) {
                     rule.is_some() && !self.table_has_room()
                 } else {
-                    rule == Some(known.rule) && !self.numbers.can_have_own_number(known)
+                    rule.as_ref()
+                        .is_some_and(|(rule, group)| self.numbers.is_current(process, *rule, group))
                 };
                 if stays {
                     continue;
@@ -248,13 +279,21 @@ impl Budgets {
             }
             self.without_budget.remove(&process);
             match rule {
-                Some(rule) => self.assign_budget(walk, process, command, rule)?,
+                Some((rule, group)) => {
+                    self.assign_budget(walk, process, command, (rule, group))?;
+                }
                 None => drop(self.without_budget.insert(process)),
             }
         }
         self.report_full(!had_unnumbered && !self.unnumbered.is_empty());
         let default = self.numbers.number_of_rule(self.strictest_rule());
         walk.publish_numbers(if self.unnumbered.is_empty() { 0 } else { default })
+    }
+
+    /// The rule and group that a process had from its parent when it started.
+    fn inherited(&self, walk: &Walk, process: Process) -> Result<Option<(usize, Group)>> {
+        let number = walk.inherited_number(process)?;
+        Ok(number.and_then(|number| self.numbers.group_of(number)))
     }
 
     /// The rule whose budget is the default limit.
@@ -289,10 +328,12 @@ impl Budgets {
         walk: &mut Walk,
         process: Process,
         command: &Octets,
-        rule: usize,
+        (rule, group): (usize, Group),
     ) -> Result<()> {
-        let mut assigned = self.numbers.assign(process, rule);
-        if !walk.number(process.pid, assigned.number)? {
+        let shared_by = group.to_string();
+        let grouped = !matches!(group, Group::Process(_));
+        let mut assigned = self.numbers.assign(process, rule, group);
+        if !walk.number(process.pid, assigned.number, grouped)? {
             self.numbers.release(process);
             assigned = self.numbers.share(process, self.strictest_rule());
             self.unnumbered.insert(process);
@@ -306,6 +347,7 @@ impl Budgets {
             process,
             command: command.to_string(),
             budget,
+            group: grouped.then_some(shared_by),
             shared: self.numbers.is_shared(number),
             caused_ns_per_s: 0,
             limit: Limit::None,
@@ -319,13 +361,30 @@ impl Budgets {
         self.processes.remove(&process);
         self.unnumbered.remove(&process);
         let Some(assigned) = self.numbers.release(process) else { return Ok(()) };
-        // A shared limit outlives each process that has it.
-        if !self.numbers.is_shared(assigned.number) {
-            self.meters.remove(&assigned.number);
-            self.limiter.limit(assigned.number, Limit::None)?;
+        // That of several processes outlives each of them.
+        if self.numbers.is_free(assigned.number) {
+            self.end_limit(assigned.number)?;
         }
         walk.remove_number(process.pid)
     }
+
+    fn end_limit(&mut self, number: u32) -> Result<()> {
+        self.meters.remove(&number);
+        self.limiter.limit(number, Limit::None)
+    }
+}
+
+/// The processes with which a process shares its budget. If they are unknown, these are all of the rule.
+fn group(per: BudgetScope, process: Process, properties: ProcessProperties<'_>) -> Group {
+    let ProcessProperties { command, cgroup, user } = properties;
+    let known = match per {
+        BudgetScope::Process => Some(Group::Process(process)),
+        BudgetScope::Command => command.cloned().map(Group::Command),
+        BudgetScope::Cgroup => cgroup.cloned().map(Group::Cgroup),
+        BudgetScope::User => user.map(Group::User),
+        BudgetScope::Rule => None,
+    };
+    known.unwrap_or(Group::Rule)
 }
 
 /// Time that processes caused by packets of a namespace's devices and sockets that they read. Other packets do not
@@ -346,151 +405,4 @@ fn caused(accounts: &Accounts, netns: u32) -> HashMap<Process, Amount> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::UdpSocket;
-    use std::os::fd::{AsRawFd, OwnedFd};
-    use std::process::{Command, Stdio};
-    use std::time::Duration;
-
-    use libbpf_rs::{MapCore, MapFlags};
-    use onbeat_netdev::{Handle, Namespace};
-    use onbeat_testing::{Feature, require_all};
-
-    use onbeat_irq_core::policy::Budget;
-
-    use super::*;
-    use crate::Thread;
-    use onbeat_irq_core::charge::{Device, Owner};
-    use onbeat_irq_core::policy::Rank;
-
-    /// Budgets of all processes, and a socket on the loopback of the namespace.
-    struct World {
-        walk: Walk,
-        budgets: Budgets,
-        socket: UdpSocket,
-    }
-
-    impl World {
-        /// `None` if the kernel does not support budgets.
-        fn new() -> Option<Self> {
-            if !require_all(&[Feature::Root, Feature::Btf, Feature::Kernel(6, 6)]) {
-                return None;
-            }
-            let namespace = Namespace::new().unwrap();
-            let open = || {
-                Handle::open().unwrap().set_up("lo").unwrap();
-                UdpSocket::bind("127.0.0.1:0").unwrap()
-            };
-            let socket = namespace.run(open).unwrap();
-            socket.connect(socket.local_addr().unwrap()).unwrap();
-            socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            let rule = Rule { command: None, cgroup: None, budget: Budget { ns_per_s: 1_000 } };
-            let config = Config { budgets: vec![rule], ..Config::of(vec!["lo".to_owned()]) };
-            let netns = namespace.inode() as u32;
-            let walk = Walk::new(netns, &config).unwrap();
-            let budgets = Budgets::new(&config, netns, &walk, 0).unwrap();
-            Some(Self { walk, budgets, socket })
-        }
-
-        fn step(&mut self, scan: &Scan, slice: Duration) {
-            let Self { walk, budgets, .. } = self;
-            budgets.step(walk, scan, &TimeSlice::new(slice), 0).unwrap();
-        }
-
-        /// Reads a packet in a child process, which then exits.
-        fn read_in_child(&self) {
-            self.socket.send(&[0]).unwrap();
-            let stdin = OwnedFd::from(self.socket.try_clone().unwrap());
-            let mut head = Command::new("head");
-            head.args(["-c", "1"]).stdin(stdin).stdout(Stdio::null());
-            assert!(head.status().unwrap().success());
-        }
-
-        /// Reads a packet; returns the number that the socket has then.
-        fn read(&self) -> Option<u32> {
-            self.socket.send(&[0]).unwrap();
-            self.socket.recv(&mut [0]).unwrap();
-            let [slots, _] = self.walk.numbers_of_sockets();
-            let number = slots.lookup(&self.socket.as_raw_fd().to_ne_bytes(), MapFlags::ANY);
-            number.unwrap().map(|octets| u32::from_ne_bytes(octets.try_into().unwrap()))
-        }
-    }
-
-    /// A scan that includes this process, and none of its files yet.
-    fn partial_scan() -> Scan {
-        let process = onbeat_irq::names::process(std::process::id()).unwrap();
-        let waiter = WaitingThread { process, tid: process.pid };
-        let thread = Thread { waiter, rank: Rank::Normal { nice: 0 }, name: "test".into() };
-        Scan { sockets: Vec::new(), threads: vec![thread], partial: true }
-    }
-
-    #[test]
-    fn a_socket_has_the_number_of_its_reader_before_a_scan_shows_it() {
-        let Some(mut world) = World::new() else { return };
-        let scan = partial_scan();
-        let WaitingThread { process, .. } = scan.threads[0].waiter;
-        assert_eq!(world.read(), None);
-        world.step(&scan, Duration::MAX);
-        let assigned = world.budgets.numbers.get(process).unwrap().number;
-        assert_eq!(world.read(), Some(assigned));
-        // Another number, and that of all processes without one.
-        assert!(world.walk.number(process.pid, 9).unwrap());
-        world.walk.publish_numbers(0).unwrap();
-        assert_eq!(world.read(), Some(9));
-        world.walk.remove_number(process.pid).unwrap();
-        world.walk.publish_numbers(7).unwrap();
-        assert_eq!(world.read(), Some(7));
-    }
-
-    /// Also if no walk over files ever completes, which other users can cause.
-    #[test]
-    fn dead_readers_are_released_while_scans_are_partial() {
-        let Some(mut world) = World::new() else { return };
-        let mut scan = Scan::default();
-        let mut step = |world: &mut World| {
-            world.walk.scan(Duration::MAX, |_| false, &mut scan).unwrap();
-            scan.partial = true;
-            world.step(&scan, Duration::MAX);
-        };
-        // This process lives.
-        world.read();
-        for _ in 0..3 {
-            world.read_in_child();
-            step(&mut world);
-        }
-        (0..2).for_each(|_| step(&mut world));
-        let readers = &world.budgets.readers;
-        assert!(readers.keys().eq(&[std::process::id()]), "{readers:?}");
-    }
-
-    #[test]
-    fn without_time_for_all_new_readers_all_processes_count() {
-        let Some(mut world) = World::new() else { return };
-        (0..2).for_each(|_| world.read_in_child());
-        let mut scan = partial_scan();
-        world.step(&scan, Duration::ZERO);
-        assert!(world.budgets.any_reads);
-        assert_eq!(world.budgets.processes.len(), 1);
-        scan.partial = false;
-        world.step(&scan, Duration::MAX);
-        assert!(!world.budgets.any_reads);
-        assert_eq!(world.budgets.processes.len(), 0);
-    }
-
-    #[test]
-    fn packets_of_unread_sockets_do_not_count_against_a_budget() {
-        let (reader, woken) =
-            (Process { pid: 1, start_ticks: 1 }, Process { pid: 2, start_ticks: 2 });
-        let device = Device { netns: 7, index: 2 };
-        let amount = Amount { ns: 100, packets: 1 };
-        let socket = |cookie| (Cause::Socket { cookie, device }, amount);
-        let mut accounts =
-            Accounts { caused: [socket(1), socket(2)].into(), ..Accounts::default() };
-        accounts.resolve(|cookie| match cookie {
-            1 => Some(reader.into()),
-            _ => Some(Owner { process: woken, by: Attribution::Owner }),
-        });
-        assert_eq!(caused(&accounts, 7), [(reader, amount)].into());
-        assert_eq!(caused(&accounts, 8), HashMap::new());
-    }
-}
+mod tests;

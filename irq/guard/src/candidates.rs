@@ -50,6 +50,8 @@ pub struct Thread {
     pub rank: Rank,
     /// Its name, at most 15 octets.
     pub name: Octets,
+    /// Its real user, which no unprivileged process changes.
+    pub user: u32,
 }
 
 /// The sockets of one network namespace or of all, and all threads.
@@ -61,6 +63,26 @@ pub struct Scan {
     pub threads: Vec<Thread>,
     /// Whether the scan is incomplete: there may be other sockets and threads.
     pub partial: bool,
+}
+
+impl Scan {
+    /// Replaces what is known of a process.
+    pub(super) fn replace_process(&mut self, pid: u32, of_process: Scan) {
+        self.sockets.retain(|socket| socket.pid != pid);
+        self.sockets.extend(of_process.sockets);
+        self.threads.retain(|thread| thread.waiter.process.pid != pid);
+        self.threads.extend(of_process.threads);
+    }
+}
+
+impl Candidates {
+    /// Replaces those of a process.
+    pub(super) fn replace_process(&mut self, pid: u32, of_process: Candidates) {
+        self.waiting.retain(|(_, waiter), _| waiter.process.pid != pid);
+        self.waiting.extend(of_process.waiting);
+        self.names.retain(|waiter, _| waiter.process.pid != pid);
+        self.names.extend(of_process.names);
+    }
 }
 
 /// The upper devices of the guarded devices of a network namespace, and addresses.
@@ -139,7 +161,7 @@ mod tests {
     }
 
     fn thread(pid: u32, tid: u32, rank: Rank) -> Thread {
-        Thread { waiter: waiter(pid, tid), rank, name: format!("t{tid}").as_str().into() }
+        Thread { waiter: waiter(pid, tid), rank, name: format!("t{tid}").as_str().into(), user: 0 }
     }
 
     fn socket(pid: u32, address: &str) -> Socket {

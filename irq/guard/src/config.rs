@@ -102,14 +102,52 @@ impl Config {
     }
 }
 
-/// A budget, and its processes: each process that matches all conditions has this budget.
+/// The processes that share a budget.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BudgetScope {
+    /// Each process has its own.
+    #[default]
+    Process,
+    /// Processes of the same name.
+    Command,
+    /// Processes of the same control group.
+    Cgroup,
+    /// Processes of the same user.
+    User,
+    /// All processes of the rule.
+    Rule,
+}
+
+/// The form used in configurations.
+impl FromStr for BudgetScope {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "process" => Ok(Self::Process),
+            "command" => Ok(Self::Command),
+            "cgroup" => Ok(Self::Cgroup),
+            "user" => Ok(Self::User),
+            "rule" => Ok(Self::Rule),
+            _ => Err(format!(
+                "invalid scope of a budget {text:?}; use \"process\", \"command\", \"cgroup\", \"user\" or \"rule\""
+            )),
+        }
+    }
+}
+
+/// A budget, and its processes: those that match all conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The process's name, as /proc/PID/comm has it; octets may be escaped ([`Octets`]).
     pub command: Option<String>,
     /// Its control group, or a parent of that: `/system.slice`; escaped likewise.
     pub cgroup: Option<String>,
-    /// The softirq time that the process may cause.
+    /// Its real user.
+    pub user: Option<u32>,
+    /// The processes that share the budget.
+    pub per: BudgetScope,
+    /// The softirq time that they may cause.
     pub budget: Budget,
 }
 
@@ -118,9 +156,16 @@ pub struct Rule {
 pub(super) struct ProcessProperties<'a> {
     pub(super) command: Option<&'a Octets>,
     pub(super) cgroup: Option<&'a Octets>,
+    pub(super) user: Option<u32>,
 }
 
 impl Rule {
+    /// A budget of each process.
+    #[must_use]
+    pub fn any(budget: Budget) -> Self {
+        Self { command: None, cgroup: None, user: None, per: BudgetScope::Process, budget }
+    }
+
     /// The longest name of a process, in octets (TASK_COMM_LEN, less one).
     pub const LONGEST_COMMAND: usize = 15;
 
@@ -131,7 +176,8 @@ impl Rule {
     }
 
     /// Whether the rule matches a process; `None` if the known properties do not decide that.
-    fn fits(&self, ProcessProperties { command, cgroup }: ProcessProperties<'_>) -> Option<bool> {
+    fn fits(&self, properties: ProcessProperties<'_>) -> Option<bool> {
+        let ProcessProperties { command, cgroup, user } = properties;
         let named = |wanted: &String| {
             command.map(|name| {
                 Octets::interpretations(wanted).any(|octets| *octets == *name.as_slice())
@@ -149,11 +195,12 @@ impl Rule {
         };
         let command = self.command.as_ref().map_or(Some(true), named);
         let cgroup = self.cgroup.as_ref().map_or(Some(true), within);
-        match (command, cgroup) {
-            (Some(false), _) | (_, Some(false)) => Some(false),
-            (Some(true), Some(true)) => Some(true),
-            _ => None,
+        let of_user = |wanted| user.map(|user| user == wanted);
+        let conditions = [command, cgroup, self.user.map_or(Some(true), of_user)];
+        if conditions.contains(&Some(false)) {
+            return Some(false);
         }
+        (!conditions.contains(&None)).then_some(true)
     }
 
     /// The rule of a process: the first match. If unknown properties leave several candidates, the strictest of
@@ -180,12 +227,13 @@ mod tests {
 
     fn rule(command: Option<&str>, cgroup: Option<&str>, ns_per_s: u64) -> Rule {
         let (command, cgroup) = (command.map(str::to_owned), cgroup.map(str::to_owned));
-        Rule { command, cgroup, budget: Budget { ns_per_s } }
+        Rule { command, cgroup, ..Rule::any(Budget { ns_per_s }) }
     }
 
     fn fits(rule: &Rule, command: &[u8], cgroup: &[u8]) -> Option<bool> {
         let (command, cgroup) = (Octets::from(command), Octets::from(cgroup));
-        rule.fits(ProcessProperties { command: Some(&command), cgroup: Some(&cgroup) })
+        let (command, cgroup) = (Some(&command), Some(&cgroup));
+        rule.fits(ProcessProperties { command, cgroup, user: Some(1000) })
     }
 
     #[test]
@@ -245,14 +293,44 @@ mod tests {
             (None, None, Some(0)),
         ] {
             assert_eq!(
-                Rule::of(&rules, ProcessProperties { command, cgroup }),
+                Rule::of(&rules, ProcessProperties { command, cgroup, user: None }),
                 expected,
                 "{command:?} {cgroup:?}"
             );
         }
         assert_eq!(
-            Rule::of(&rules[..1], ProcessProperties { command: Some(&x), cgroup: None }),
+            Rule::of(
+                &rules[..1],
+                ProcessProperties { command: Some(&x), ..ProcessProperties::default() }
+            ),
             None
         );
+    }
+
+    #[test]
+    fn a_rule_of_a_user() {
+        let rule = Rule { user: Some(1000), ..rule(Some("srv"), None, 1) };
+        assert_eq!(fits(&rule, b"srv", b"/"), Some(true));
+        assert_eq!(fits(&rule, b"other", b"/"), Some(false));
+        let another = Rule { user: Some(0), ..rule.clone() };
+        assert_eq!(fits(&another, b"srv", b"/"), Some(false));
+        let srv = "srv".into();
+        let unknown = ProcessProperties { command: Some(&srv), ..ProcessProperties::default() };
+        assert_eq!(rule.fits(unknown), None);
+    }
+
+    #[test]
+    fn scopes_as_configurations_have_them() {
+        for (text, scope) in [
+            ("process", BudgetScope::Process),
+            ("command", BudgetScope::Command),
+            ("cgroup", BudgetScope::Cgroup),
+            ("user", BudgetScope::User),
+            ("rule", BudgetScope::Rule),
+        ] {
+            assert_eq!(text.parse(), Ok(scope));
+        }
+        let error = "thread".parse::<BudgetScope>().unwrap_err();
+        assert!(error.starts_with("invalid scope of a budget \"thread\"; use "), "{error}");
     }
 }

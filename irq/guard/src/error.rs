@@ -16,6 +16,9 @@ pub enum Error {
     /// An interface to guard does not exist.
     #[error("interface {0:?} not found; list interfaces: ip link")]
     NoInterface(String),
+    /// A process to explain does not exist.
+    #[error("there is no process {0}; list processes: ps -e")]
+    NoProcess(u32),
     /// An interface that cannot be guarded.
     #[error("interface {interface:?} cannot be guarded: {reason}")]
     Refused {

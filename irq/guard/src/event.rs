@@ -163,6 +163,8 @@ pub struct Usage {
     pub command: String,
     /// The softirq time that it may cause.
     pub budget: Budget,
+    /// The processes with which it shares the budget by its rule; `None`: the budget is its own.
+    pub group: Option<String>,
     /// Whether it shares the budget with other processes, since there are more processes than limits.
     pub shared: bool,
     /// Softirq time that it caused in the last interval, in nanoseconds per second.
@@ -181,11 +183,12 @@ impl Serialize for Usage {
             Limit::None => None,
             Limit::PacketsPerSecond(packets) => Some(packets),
         };
-        let mut usage = serializer.serialize_struct("Usage", 8)?;
+        let mut usage = serializer.serialize_struct("Usage", 9)?;
         usage.serialize_field("event", "budget")?;
         usage.serialize_field("pid", &self.process.pid)?;
         usage.serialize_field("command", &self.command)?;
         usage.serialize_field("budget_ns_per_s", &self.budget.ns_per_s)?;
+        usage.serialize_field("group", &self.group)?;
         usage.serialize_field("shared", &self.shared)?;
         usage.serialize_field("caused_ns_per_s", &self.caused_ns_per_s)?;
         usage.serialize_field("limit_packets_per_s", &limit)?;
@@ -211,6 +214,9 @@ impl fmt::Display for Usage {
             write!(f, ", limited to {packets} {unit}/s")?;
         }
         write!(f, ", {} dropped", self.dropped)?;
+        if let Some(group) = &self.group {
+            write!(f, ", of {group}")?;
+        }
         f.write_str(if self.shared { ", with other processes" } else { "" })
     }
 }
@@ -276,6 +282,7 @@ mod tests {
             process: Process { pid: 7, start_ticks: 1 },
             command: "iperf3".into(),
             budget: Budget { ns_per_s: 100_000_000 },
+            group: None,
             shared: false,
             caused_ns_per_s: 231_000_000,
             limit: Limit::PacketsPerSecond(4000),
@@ -349,6 +356,9 @@ mod tests {
             text.ends_with("limited to 1 packet/s, 12 dropped, with other processes"),
             "{text}"
         );
+        let of_user = Usage { group: Some("user 7".into()), ..usage.clone() };
+        assert_eq!(of_user.to_string(), format!("{usage}, of user 7"));
+        assert_eq!(serde_json::to_value(&of_user).unwrap()["group"], "user 7");
         let free = Usage { limit: Limit::None, ..usage };
         assert!(serde_json::to_value(&free).unwrap()["limit_packets_per_s"].is_null());
     }

@@ -2,9 +2,10 @@
 //! changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::os::fd::BorrowedFd;
 
 use onbeat_host::settings::{
-    Change as Made, Entry, Host, InterfaceSurvey, Log, NapiThread, Outcome, RestoreOutcome,
+    Change as Made, Entry, Host, InterfaceSurvey, Log, NapiThread, Outcome, Report, RestoreOutcome,
     RestoredEntry, Setting, SettingKind, SettingLocation, Tuning, apply, change_all, plan, restore,
 };
 
@@ -28,6 +29,8 @@ pub struct Guard<'a> {
     waiting: BTreeMap<(u32, WaitingThread), Rank>,
     /// Reported failures, each reported once.
     refused: BTreeSet<(String, String)>,
+    /// Whether decisions are reported only, and nothing is changed.
+    is_preview: bool,
 }
 
 #[derive(Debug)]
@@ -54,15 +57,12 @@ impl<'a> Guard<'a> {
         log: &'a mut dyn Log,
         observer: &'a mut dyn HostObserver,
     ) -> Result<(Self, Vec<Event>)> {
-        let policy = Policy::new(config.settings)?;
         let left = restore(host, log)?;
         if let Some(stuck) = left.iter().find(|one| one.outcome == RestoreOutcome::Failed) {
             let reason = stuck.reason.clone().unwrap_or_default();
             return Err(Error::NotRestored { place: stuck.entry.place.to_string(), reason });
         }
-        let (devices, waiting) = (BTreeMap::new(), BTreeMap::new());
-        let refused = BTreeSet::new();
-        let mut guard = Self { config, host, log, observer, policy, devices, waiting, refused };
+        let mut guard = Self::new(config, host, log, observer)?;
         match guard.thread_all() {
             Ok(events) => Ok((guard, events)),
             Err(error) => {
@@ -72,6 +72,40 @@ impl<'a> Guard<'a> {
                 Err(error)
             }
         }
+    }
+
+    /// A guard that changes nothing: its events are what it would do.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(super) fn preview(
+        config: &'a Config,
+        host: &'a mut dyn Host,
+        log: &'a mut dyn Log,
+        observer: &'a mut dyn HostObserver,
+    ) -> Result<Self> {
+        let mut guard = Self { is_preview: true, ..Self::new(config, host, log, observer)? };
+        guard.thread_all()?;
+        Ok(guard)
+    }
+
+    fn new(
+        config: &'a Config,
+        host: &'a mut dyn Host,
+        log: &'a mut dyn Log,
+        observer: &'a mut dyn HostObserver,
+    ) -> Result<Self> {
+        Ok(Self {
+            policy: Policy::new(config.settings)?,
+            config,
+            host,
+            log,
+            observer,
+            devices: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            is_preview: false,
+        })
     }
 
     fn thread_all(&mut self) -> Result<Vec<Event>> {
@@ -101,23 +135,81 @@ impl<'a> Guard<'a> {
         for name in names {
             self.enforce(&name, &mut events)?;
         }
-        self.watch();
+        self.watch()?;
         Ok(events)
     }
 
-    /// Whether [`Self::step`] would do anything now.
+    /// Scans the processes that have changed, decides, and applies the changes. It costs little: neither all processes nor
+    /// the settings of all interfaces are read.
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    pub fn follow_processes(&mut self, now_ns: u64) -> Result<Vec<Event>> {
+        let Some(candidates) = self.observer.changed_candidates(now_ns)? else {
+            return Ok(Vec::new());
+        };
+        let mut events = Vec::new();
+        self.update_waiting(&candidates);
+        for change in self.policy.changes(now_ns) {
+            events.extend(self.apply_decision(&change, &candidates));
+            let by_index = |(_, device): &(&String, &Device)| device.index == change.device;
+            let name = self.devices.iter().find(by_index).map(|(name, _)| name.clone());
+            if let Some(name) = name {
+                self.enforce(&name, &mut events)?;
+            }
+        }
+        self.watch()?;
+        Ok(events)
+    }
+
+    /// A descriptor that is readable when [`Self::follow_processes`] has something to do, or [`Self::is_changed`].
+    #[must_use]
+    pub fn wakes(&self) -> Option<BorrowedFd<'_>> {
+        self.observer.wakes()
+    }
+
+    /// A descriptor that is readable when a setting was written, until [`Self::is_changed`].
+    #[must_use]
+    pub fn writes(&self) -> Option<BorrowedFd<'_>> {
+        self.host.writes()
+    }
+
+    /// Whether the kernel reported changes for which [`Self::is_due`] is to be called.
+    pub fn is_changed(&mut self) -> bool {
+        let is_written = self.host.take_writes();
+        self.observer.is_changed() || is_written
+    }
+
+    /// When [`Self::follow_processes`] is to be called without an event.
+    #[must_use]
+    pub fn next_scan_ns(&self) -> Option<u64> {
+        self.observer.next_deadline_ns()
+    }
+
+    /// When a priority is to be lowered.
+    #[must_use]
+    pub fn next_end_of_hold_ns(&self) -> Option<u64> {
+        self.policy.next_deadline_ns()
+    }
+
+    /// Whether a priority is to be lowered now.
+    #[must_use]
+    pub fn ends_hold(&self, now_ns: u64) -> bool {
+        self.next_end_of_hold_ns().is_some_and(|due_ns| due_ns <= now_ns)
+    }
+
+    /// Whether [`Self::step`] would do anything now. It reads the settings of all interfaces.
     ///
     /// # Errors
     /// The kernel does not report changes.
     pub fn is_due(&mut self, now_ns: u64) -> Result<bool> {
-        let ends_hold = self.policy.next_deadline_ns().is_some_and(|due_ns| due_ns <= now_ns);
         let Self { devices, host, .. } = self;
         let mut kept = devices.values().flat_map(|device| &device.kept);
         let is_changed = kept.any(|(place, value)| {
             let now = host.reread(place);
             !now.is_ok_and(|now| place.agrees(&now, value))
         });
-        Ok(ends_hold || is_changed || self.observer.is_due(now_ns)?)
+        Ok(self.ends_hold(now_ns) || is_changed || self.observer.is_due(now_ns)?)
     }
 
     /// The usage of each process with a budget.
@@ -127,12 +219,12 @@ impl<'a> Guard<'a> {
     }
 
     /// Watches the NAPI threads: another process may change their priority.
-    fn watch(&mut self) {
+    fn watch(&mut self) -> Result<()> {
         let mut threads = Vec::new();
         for Device { target, given, .. } in self.devices.values() {
             threads.extend(given.keys().map(|pid| (pid.unsigned_abs(), *target)));
         }
-        self.observer.watch(&threads);
+        self.observer.watch(&threads)
     }
 
     /// Restores all settings.
@@ -184,7 +276,10 @@ impl<'a> Guard<'a> {
     /// Runs the device's NAPI instances in threads.
     fn thread_device(&mut self, name: &str, index: u32) -> Result<Event> {
         let tuning = tuning(self.config, &[name.to_owned()]);
-        let report = apply(self.host, self.log, &tuning, false)?;
+        let report = match self.is_preview {
+            true => Report::default(),
+            false => apply(self.host, self.log, &tuning, false)?,
+        };
         let not_made = report.changes.iter().filter(|change| {
             let needed = NEEDED.contains(&change.setting.kind);
             change.outcome != Outcome::Changed && (needed || change.outcome != Outcome::Skipped)
@@ -242,6 +337,9 @@ impl<'a> Guard<'a> {
     /// Sets what differs from the decision: because it has changed, because a thread or queue is new, or because
     /// another process set it.
     fn enforce(&mut self, name: &str, events: &mut Vec<Event>) -> Result<()> {
+        if self.is_preview {
+            return Ok(());
+        }
         // NAPI threads that start in the first round are set in the second.
         for _ in 0..2 {
             let starts_threads = self.enforce_once(name, events)?;

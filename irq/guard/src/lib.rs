@@ -25,18 +25,24 @@ mod changes;
 mod config;
 mod error;
 mod event;
+mod event_loop;
+mod explain;
 mod guard;
 mod limiter;
 mod numbers;
 mod observer;
+mod process_scans;
+
 mod walk;
 
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use onbeat_host::NamespaceLock;
-use onbeat_host::settings::{Host, Journal, LiveHost, Report, RestoredEntry, plan};
+use onbeat_host::settings::{Entry, Host, Journal, LiveHost, Log, Report, RestoredEntry, plan};
 use onbeat_netdev::Namespace;
 use onbeat_realtime::{Profile, Realtime, Scheduling};
 
@@ -44,11 +50,14 @@ pub use background::Background;
 pub use candidates::{
     Candidates, DeviceTopology, Reader, Scan, Socket, Thread, WaitingThread, candidates,
 };
-pub use config::{Config, DropPoint, Namespaces, Rule};
+pub use config::{BudgetScope, Config, DropPoint, Namespaces, Rule};
 pub use error::{Error, Result};
 pub use event::{Event, HighestWaiter, Usage};
+pub use explain::{Explanation, InterfaceExplanation, WaitingExplanation};
 pub use guard::Guard;
 pub use observer::HostObserver;
+
+use event_loop::{Clock, EventLoop, WaitResult};
 
 /// The command that discards a damaged journal.
 const DISCARD: &str = "onbeat irq guard --restore --forget";
@@ -61,8 +70,11 @@ const COST: u32 = 50;
 /// must not be able to delay the next scan further.
 const LONGEST_PAUSE: u32 = 3;
 
-/// The shortest pause, and the interval of checks for changes.
+/// The shortest pause after a scan of all, and after changes that the kernel reported.
 const TICK: Duration = Duration::from_millis(10);
+
+/// The interval of checks for changes that the kernel does not report.
+const CHECK: Duration = Duration::from_secs(1);
 
 /// The pause after a scan that used `cpu_time`. Time in which the thread waited for a CPU does not count:
 /// other users decide how long that is.
@@ -134,8 +146,8 @@ fn lock() -> Result<NamespaceLock> {
     Ok(NamespaceLock::take(&namespace, "guard").map_err(onbeat_host::settings::Error::from)?)
 }
 
-/// Runs the guard until `go_on` returns false: it is called for each pause, with the length of the pause.
-/// `report` receives events, and the usage of budgets.
+/// Runs the guard until `stop` is readable, or its other end is closed. `report` receives events, and the usage of
+/// budgets.
 ///
 /// The result includes settings that could not be restored at the end; these stay in the journal.
 ///
@@ -144,52 +156,77 @@ fn lock() -> Result<NamespaceLock> {
 pub fn run(
     config: &Config,
     directory: &Path,
-    go_on: &mut (dyn FnMut(Duration) -> bool + Send),
+    stop: BorrowedFd<'_>,
     report: &mut (dyn FnMut(&[Event], &[Usage]) + Send),
 ) -> Result<Vec<RestoredEntry>> {
     LiveHost::run(|host| {
-        let start = Instant::now();
-        let now_ns = || start.elapsed().as_nanos() as u64;
+        let clock = Clock::start();
         let mut journal = Journal::open(directory, DISCARD)?;
         let _lock = lock()?;
-        let mut observer = observer::LiveObserver::open(config, slice(config.interval), now_ns())?;
+        let mut observer =
+            observer::LiveObserver::open(config, slice(config.interval), clock.now_ns())?;
         let (mut guard, events) = Guard::start(config, host, &mut journal, &mut observer)?;
         report(&events, &[]);
         let _scheduled = scheduled();
-        let ended = loop {
-            let before = cpu_time();
-            match guard.step(now_ns()) {
-                Ok(events) => report(&events, &guard.usage()),
-                Err(error) => break Err(error),
-            }
-            let pause = pause(cpu_time().saturating_sub(before), config.interval);
-            match wait(&mut guard, pause, go_on, &now_ns) {
-                Ok(true) => {}
-                Ok(false) => break Ok(()),
-                Err(error) => break Err(error),
-            }
-        };
+        let ended = run_steps(config, &mut guard, clock, stop, report);
         let restored = guard.stop();
         ended.and(restored)
     })?
 }
 
-/// Waits for `pause`, and until a step has something to do; false: the guard is to stop.
-fn wait(
+/// Steps until `stop` is readable.
+fn run_steps(
+    config: &Config,
     guard: &mut Guard<'_>,
-    pause: Duration,
-    go_on: &mut (dyn FnMut(Duration) -> bool + Send),
-    now_ns: &dyn Fn() -> u64,
-) -> Result<bool> {
-    if !go_on(pause) {
-        return Ok(false);
-    }
-    while !guard.is_due(now_ns())? {
-        if !go_on(TICK) {
-            return Ok(false);
+    clock: Clock,
+    stop: BorrowedFd<'_>,
+    report: &mut (dyn FnMut(&[Event], &[Usage]) + Send),
+) -> Result<()> {
+    // Budgets are measured at each interval.
+    let is_event_driven = config.budgets.is_empty() && guard.wakes().is_some();
+    let check = if is_event_driven { CHECK } else { CHECK.min(config.interval) };
+    loop {
+        let before = cpu_time();
+        let events = guard.step(clock.now_ns())?;
+        report(&events, &guard.usage());
+        let pause = pause(cpu_time().saturating_sub(before), config.interval);
+        if EventLoop::new(clock, stop, pause, check).wait(guard, report)? == WaitResult::Guard {
+            return Ok(());
         }
     }
-    Ok(true)
+}
+
+/// Follows processes and budgets as [`run`], and changes nothing: `report` receives what a guard would do.
+///
+/// # Errors
+/// As [`run`].
+pub fn watch(
+    config: &Config,
+    stop: BorrowedFd<'_>,
+    report: &mut (dyn FnMut(&[Event], &[Usage]) + Send),
+) -> Result<()> {
+    LiveHost::run(|host| {
+        let clock = Clock::start();
+        let slice = slice(config.interval);
+        let mut observer = observer::LiveObserver::open(config, slice, clock.now_ns())?.preview();
+        let mut log = NoChanges;
+        let mut guard = Guard::preview(config, host, &mut log, &mut observer)?;
+        run_steps(config, &mut guard, clock, stop, report)
+    })?
+}
+
+/// The journal of a guard that changes nothing.
+#[derive(Debug)]
+struct NoChanges;
+
+impl Log for NoChanges {
+    fn entries(&self) -> Vec<Entry> {
+        Vec::new()
+    }
+
+    fn replace(&mut self, _entries: Vec<Entry>) -> onbeat_host::settings::Result<()> {
+        Ok(())
+    }
 }
 
 /// The changes that a guard would make now.
@@ -206,6 +243,28 @@ pub struct Preview {
 /// # Errors
 /// As [`Guard::start`].
 pub fn preview(config: &Config) -> Result<Preview> {
+    observe(config, |host, mut observer, there| {
+        let tuning = guard::tuning(config, &config.interfaces);
+        let report = plan(&tuning, &host.survey(&tuning)?).into();
+        Ok(Preview { report, events: guard::decisions(config, host, &mut observer, &there)? })
+    })
+}
+
+/// Returns what a guard would decide on a process now, and why; changes nothing.
+///
+/// # Errors
+/// As [`preview`]; there is no such process.
+pub fn explain(config: &Config, pid: u32) -> Result<Explanation> {
+    observe(config, |host, mut observer, there| {
+        explain::explain(config, host, &mut observer, &there, pid)
+    })
+}
+
+/// Observes this host once, with the indexes of the guarded interfaces.
+fn observe<T: Send>(
+    config: &Config,
+    body: impl FnOnce(&mut LiveHost, observer::LiveObserver, BTreeMap<String, u32>) -> Result<T> + Send,
+) -> Result<T> {
     LiveHost::run(|host| {
         let mut observer = observer::LiveObserver::open(config, Duration::MAX, 0)?;
         let there = observer.devices(&config.interfaces)?;
@@ -214,9 +273,7 @@ pub fn preview(config: &Config) -> Result<Preview> {
                 return Err(Error::NoInterface(name.clone()));
             }
         }
-        let tuning = guard::tuning(config, &config.interfaces);
-        let report = plan(&tuning, &host.survey(&tuning)?).into();
-        Ok(Preview { report, events: guard::decisions(config, host, &mut observer, &there)? })
+        body(host, observer, there)
     })?
 }
 
@@ -225,7 +282,7 @@ pub fn preview(config: &Config) -> Result<Preview> {
 /// # Errors
 /// [`onbeat_host::settings::Error::Host`] while a guard runs; the journal cannot be read or written.
 pub fn restore(directory: &Path, forget: bool) -> Result<Vec<RestoredEntry>> {
-    use onbeat_host::settings::{self, Log};
+    use onbeat_host::settings;
     LiveHost::run(|live| {
         let mut journal = Journal::open(directory, DISCARD)?;
         let _lock = lock()?;

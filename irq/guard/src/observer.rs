@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use nix::ifaddrs::getifaddrs;
@@ -9,12 +10,13 @@ use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 use onbeat_irq_core::policy::Rank;
 use onbeat_netdev::{Handle, Link, Monitor};
 
-use super::TimeSlice;
 use super::budgets::Budgets;
 use super::candidates::{Candidates, DeviceTopology, Scan, candidates};
 use super::config::Config;
 use super::event::{Event, Usage};
+use super::process_scans::{PROCESS_SLICE, ProcessScans};
 use super::walk::Walk;
+use super::{TimeSlice, cpu_time};
 use crate::Result;
 
 /// The source of a guard's observations: this host, or a table in tests.
@@ -33,14 +35,43 @@ pub trait HostObserver {
         Ok(true)
     }
 
+    /// Whether only a scan of all finds what the kernel reported.
+    fn is_changed(&self) -> bool {
+        false
+    }
+
+    /// A descriptor that is readable when [`Self::changed_candidates`] or [`Self::is_changed`] has something new; `None`:
+    /// the kernel does not report all changes.
+    fn wakes(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// When [`Self::changed_candidates`] is to be called again without an event.
+    fn next_deadline_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Watches the scheduling of the threads that wait and of these NAPI threads: a change of it makes a step due.
-    fn watch(&mut self, _threads: &[(u32, Rank)]) {}
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn watch(&mut self, _threads: &[(u32, Rank)]) -> Result<()> {
+        Ok(())
+    }
 
     /// The threads that wait for these devices now.
     ///
     /// # Errors
     /// The kernel does not list sockets or threads.
     fn candidates(&mut self, devices: &[u32], now_ns: u64) -> Result<Candidates>;
+
+    /// As [`Self::candidates`] of the last call, with the processes that have changed since; `None`: none has.
+    ///
+    /// # Errors
+    /// As [`Self::candidates`].
+    fn changed_candidates(&mut self, _now_ns: u64) -> Result<Option<Candidates>> {
+        Ok(None)
+    }
 
     /// The usage of each process with a budget.
     fn usage(&self) -> Vec<Usage>;
@@ -57,6 +88,8 @@ pub(super) struct LiveObserver {
     handle: Handle,
     walk: Walk,
     budgets: Option<Budgets>,
+    /// Whether packets above a budget are only counted.
+    is_preview: bool,
     monitor: Monitor,
     links: Vec<Link>,
     scan: Scan,
@@ -66,8 +99,11 @@ pub(super) struct LiveObserver {
     scan_ns: u64,
     step_ns: u64,
     interval_ns: u64,
-    /// The result of the last scan.
+    /// The result of the last scan, and what it depends on.
     found: Candidates,
+    places: DeviceTopology,
+    /// Processes to scan.
+    process_scans: ProcessScans,
     /// CPU time for each part of a scan.
     slice: Duration,
     /// Whether the last scan was partial, as last reported.
@@ -87,6 +123,7 @@ impl LiveObserver {
             handle,
             budgets: budgets.transpose()?,
             walk,
+            is_preview: false,
             monitor: Monitor::open()?,
             links: Vec::new(),
             scan: Scan::default(),
@@ -95,6 +132,8 @@ impl LiveObserver {
             step_ns: now_ns,
             interval_ns: config.interval.as_nanos() as u64,
             found: Candidates::default(),
+            places: DeviceTopology::default(),
+            process_scans: ProcessScans::default(),
             slice,
             was_partial: false,
             events: Vec::new(),
@@ -102,8 +141,20 @@ impl LiveObserver {
     }
 }
 
-/// Without a change, scans are this many intervals apart: not all changes are reported (bpf/changes.h).
-const AUDIT: u64 = 20;
+impl LiveObserver {
+    /// Drops no packets: budgets are compared only.
+    pub(super) fn preview(self) -> Self {
+        Self { is_preview: true, ..self }
+    }
+
+    /// The last scan, and its result.
+    pub(super) fn found(&self) -> (&Scan, &Candidates) {
+        (&self.scan, &self.found)
+    }
+}
+
+/// Without a change, scans of all are this many intervals apart: not all changes are reported (bpf/changes.h).
+const AUDIT: u64 = 100;
 
 impl HostObserver for LiveObserver {
     fn devices(&mut self, names: &[String]) -> Result<BTreeMap<String, u32>> {
@@ -120,15 +171,28 @@ impl HostObserver for LiveObserver {
         self.scan_is_due = self.scan_is_due
             || self.scan.partial
             || since_scan >= AUDIT * self.interval_ns
-            || self.walk.is_changed()?;
+            || self.walk.is_changed();
         let measures = || now_ns.saturating_sub(self.step_ns) >= self.interval_ns;
         Ok(self.scan_is_due || self.budgets.is_some() && measures())
     }
 
-    fn watch(&mut self, threads: &[(u32, Rank)]) {
+    fn is_changed(&self) -> bool {
+        self.walk.is_changed()
+    }
+
+    fn wakes(&self) -> Option<BorrowedFd<'_>> {
+        self.walk.wakes()
+    }
+
+    fn next_deadline_ns(&self) -> Option<u64> {
+        self.process_scans.next_ns()
+    }
+
+    fn watch(&mut self, threads: &[(u32, Rank)]) -> Result<()> {
         let waiting: BTreeMap<u32, Rank> =
             self.found.waiting.iter().map(|((_, waiter), rank)| (waiter.tid, *rank)).collect();
-        self.walk.watch(threads.iter().copied().chain(waiting));
+        let processes = self.found.waiting.keys().map(|(_, waiter)| waiter.process.pid);
+        self.walk.watch(threads.iter().copied().chain(waiting), processes)
     }
 
     fn candidates(&mut self, devices: &[u32], now_ns: u64) -> Result<Candidates> {
@@ -138,23 +202,51 @@ impl HostObserver for LiveObserver {
         let Self { walk, scan, slice, .. } = self;
         if scans {
             self.scan_ns = now_ns;
-            walk.scan(*slice, |address| addresses.contains_key(address), scan)?;
+            let has_address = |address: &IpAddr| addresses.contains_key(address);
+            if walk.scan(*slice, has_address, scan)? {
+                self.process_scans.all_scanned(now_ns);
+            }
         }
         if scan.partial && !self.was_partial {
             self.events.push(Event::ScanPartial);
         }
         self.was_partial = scan.partial;
         if let Some(budgets) = &mut self.budgets {
-            budgets.set_devices(devices)?;
+            budgets.set_devices(if self.is_preview { &[] } else { devices })?;
             budgets.set_addresses(addresses.keys().copied())?;
             budgets.step(walk, scan, &TimeSlice::new(*slice), now_ns)?;
         }
         if scans {
             let above = |device: &u32| (*device, above(*device, &self.links));
             let above = devices.iter().map(above).collect();
-            self.found = candidates(scan, &DeviceTopology { above, addresses });
+            self.places = DeviceTopology { above, addresses };
+            self.found = candidates(scan, &self.places);
         }
         Ok(self.found.clone())
+    }
+
+    fn changed_candidates(&mut self, now_ns: u64) -> Result<Option<Candidates>> {
+        let Self { walk, scan, places, found, process_scans, .. } = self;
+        process_scans.note(walk.changed_processes()?, now_ns);
+        let mut is_changed = false;
+        while let Some(pid) = process_scans.next(now_ns) {
+            let before = cpu_time();
+            let slice = TimeSlice::new(PROCESS_SLICE);
+            let has_address = |address: &IpAddr| places.addresses.contains_key(address);
+            let of_process = walk.scan_process(pid, &slice, has_address)?;
+            process_scans.scanned(pid, cpu_time().saturating_sub(before), now_ns);
+            match of_process {
+                Some(of_process) => {
+                    found.replace_process(pid, candidates(&of_process, places));
+                    scan.replace_process(pid, of_process);
+                    is_changed = true;
+                }
+                // A scan of all reads it in slices.
+                None => self.scan_is_due = true,
+            }
+        }
+        process_scans.end(now_ns);
+        Ok(is_changed.then(|| self.found.clone()))
     }
 
     fn usage(&self) -> Vec<Usage> {

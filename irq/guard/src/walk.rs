@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 use std::mem::offset_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use libbpf_rs::ErrorKind as Kind;
@@ -16,7 +17,7 @@ use super::TimeSlice;
 use super::candidates::{Reader, Scan, Socket, Thread, WaitingThread};
 use super::changes::{Changes, Reports};
 use super::config::{Config, Namespaces};
-use crate::abi::{guard_socket, guard_thread};
+use crate::abi::{guard_member, guard_socket, guard_thread, irq_owner};
 use crate::error::{Error, Result};
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::names::Octets;
@@ -90,13 +91,13 @@ impl Walk {
 
     /// Reads sockets and threads, each for `slice` of CPU time, and continues at the next call. Updates
     /// complete parts of `scan`, and the known entries of the rest: `has_address` is false for an address that
-    /// no interface has.
+    /// no interface has. Returns whether a part is complete.
     pub(super) fn scan(
         &mut self,
         slice: Duration,
         has_address: impl Fn(&IpAddr) -> bool,
         scan: &mut Scan,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let Self { files, tasks, sockets, threads, changes, .. } = self;
         // Before the walk: what changes during it may be missed by it.
         changes.as_mut().map(Changes::begin_scan);
@@ -108,14 +109,7 @@ impl Walk {
         }
         // Equal sockets are one: other users decide their number.
         let each = |entry: &guard_socket| {
-            let mut socket = socket(entry);
-            if !has_address(&socket.address) && !socket.address.is_loopback() {
-                socket.address = Ipv4Addr::UNSPECIFIED.into();
-            }
-            // Without a process it is an empty entry.
-            if socket.pid != 0 {
-                sockets.insert(socket);
-            }
+            sockets.extend(socket_of(entry, &has_address));
         };
         let sockets_complete = files.advance(&TimeSlice::new(slice), each)?;
         if sockets_complete {
@@ -124,19 +118,69 @@ impl Walk {
         // After a scan of several slices the next one probably has too many files as well.
         let slices = files.slices.max(tasks.slices);
         scan.partial = !(sockets_complete && threads_complete) || slices > 1;
-        Ok(())
+        Ok(sockets_complete || threads_complete)
     }
 
-    /// Whether a scan would find something new; always, if this kernel does not report all changes.
-    pub(super) fn is_changed(&self) -> Result<bool> {
-        self.changes.as_ref().map_or(Ok(true), |changes| changes.any(&self.object))
+    /// Whether only a scan of all finds what is new; always, if this kernel does not report all changes.
+    pub(super) fn is_changed(&self) -> bool {
+        self.changes.as_ref().is_none_or(Changes::of_all)
     }
 
-    /// Watches the scheduling of these threads until the next scan, except that of the calling thread.
-    pub(super) fn watch(&mut self, threads: impl Iterator<Item = (u32, Rank)>) {
+    /// A descriptor that is readable after a change; `None`: this kernel does not report all changes.
+    pub(super) fn wakes(&self) -> Option<BorrowedFd<'_>> {
+        self.changes.as_ref().map(Changes::wakes)
+    }
+
+    /// Processes that changed since the last call, as far as the kernel reports them.
+    pub(super) fn changed_processes(&mut self) -> Result<Vec<u32>> {
+        self.changes.as_mut().map_or(Ok(Vec::new()), Changes::processes)
+    }
+
+    /// Reads sockets and threads of one process; `None`: they take more than this slice.
+    pub(super) fn scan_process(
+        &self,
+        pid: u32,
+        slice: &TimeSlice,
+        has_address: impl Fn(&IpAddr) -> bool,
+    ) -> Result<Option<Scan>> {
+        let (mut scan, mut sockets) = (Scan::default(), BTreeSet::new());
+        let failed = |source: std::io::Error| Error::kernel("scan a process", source.into());
+        let program = |name: &str| self.object.program(name);
+        let mut is_over = false;
+        onbeat_bpf::entries_of_process(
+            program("each_task").as_fd(),
+            pid,
+            |entry: &guard_thread| {
+                scan.threads.push(thread(entry));
+                is_over |= slice.is_over();
+                !is_over
+            },
+        )
+        .map_err(failed)?;
+        onbeat_bpf::entries_of_process(
+            program("each_file").as_fd(),
+            pid,
+            |entry: &guard_socket| {
+                sockets.extend(socket_of(entry, &has_address));
+                is_over |= slice.is_over();
+                !is_over
+            },
+        )
+        .map_err(failed)?;
+        scan.sockets = sockets.into_iter().collect();
+        Ok((!is_over).then_some(scan))
+    }
+
+    /// Watches the scheduling of these threads, except that of the calling thread, and these processes.
+    pub(super) fn watch(
+        &mut self,
+        threads: impl Iterator<Item = (u32, Rank)>,
+        processes: impl Iterator<Item = u32>,
+    ) -> Result<()> {
         let own = own_tid();
-        if let Some(changes) = &mut self.changes {
-            changes.watch(threads.filter(|(tid, _)| *tid != own));
+        match &mut self.changes {
+            Some(changes) => changes.watch(threads.filter(|(tid, _)| *tid != own), processes),
+            None => Ok(()),
         }
     }
 
@@ -175,10 +219,11 @@ impl Walk {
     }
 
     /// Sets the number that limits a process's sockets; false if the table is full. It applies to sockets after
-    /// [`Self::publish_numbers`].
-    pub(super) fn number(&mut self, pid: u32, number: u32) -> Result<bool> {
+    /// [`Self::publish_numbers`]. `grouped`: children of the process have it as well.
+    pub(super) fn number(&mut self, pid: u32, number: u32, grouped: bool) -> Result<bool> {
         let numbers = self.object.map("numbers");
-        match numbers.update(&pid.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY) {
+        let member = guard_member { number, grouped: grouped.into(), ..guard_member::default() };
+        match numbers.update(&pid.to_ne_bytes(), member.octets(), MapFlags::ANY) {
             Ok(()) => {
                 self.numbering = self.numbering.wrapping_add(1);
                 Ok(true)
@@ -186,6 +231,14 @@ impl Walk {
             Err(full) if matches!(full.kind(), Kind::TooBig | Kind::OutOfMemory) => Ok(false),
             Err(source) => Err(Error::kernel(format!("number process {pid}"), source)),
         }
+    }
+
+    /// The number that a process had from its parent when it started.
+    pub(super) fn inherited_number(&self, process: Process) -> Result<Option<u32>> {
+        let key = irq_owner { pid: process.pid, start_ticks: process.start_ticks };
+        let number = self.object.map("inherited").lookup(key.octets(), MapFlags::ANY);
+        let number = number.map_err(|source| Error::kernel("read the number of a process", source));
+        Ok(number?.and_then(|octets| octets.try_into().ok().map(u32::from_ne_bytes)))
     }
 
     /// Removes the number of a process, if it has one.
@@ -212,9 +265,9 @@ impl Walk {
             .map_err(|source| Error::kernel("publish the numbers of processes", source))
     }
 
-    /// The tables of sockets' numbers.
-    pub(super) fn numbers_of_sockets(&self) -> [Map<'_>; 2] {
-        ["slots", "cookies"].map(|name| self.object.map(name))
+    /// The tables of sockets' receivers, and of processes with a number.
+    pub(super) fn numbers_of_sockets(&self) -> [Map<'_>; 3] {
+        ["slots", "cookies", "numbers"].map(|name| self.object.map(name))
     }
 }
 
@@ -283,6 +336,15 @@ fn attach(
         .map_err(|source| Error::kernel(format!("attach the guard's {name}"), source))
 }
 
+/// Returns the socket of an entry, without an address that no interface has; `None`: an empty entry.
+fn socket_of(entry: &guard_socket, has_address: impl Fn(&IpAddr) -> bool) -> Option<Socket> {
+    let mut socket = socket(entry);
+    if !has_address(&socket.address) && !socket.address.is_loopback() {
+        socket.address = Ipv4Addr::UNSPECIFIED.into();
+    }
+    (socket.pid != 0).then_some(socket)
+}
+
 fn socket(entry: &guard_socket) -> Socket {
     let reader = entry.reader;
     Socket {
@@ -312,6 +374,7 @@ fn thread(entry: &guard_thread) -> Thread {
         // The priority of this thread while it scans is not the priority at which it waits for packets.
         rank: if is_this { Rank::Normal { nice: 0 } } else { rank(entry) },
         name: Octets::from(&entry.name[..length]),
+        user: entry.user,
     }
 }
 

@@ -63,7 +63,7 @@ fn a_guard_leaves_nothing() {
         let floor = "fifo 3".parse().unwrap();
         config.settings = Settings { floor, ..Settings::default() };
         let budget = Budget { ns_per_s: 1_000_000_000 };
-        config.budgets = vec![Rule { command: None, cgroup: None, budget }];
+        config.budgets = vec![Rule::any(budget)];
     });
     // Its own four, and those of the ledger.
     guard.wait_for("programs and tables", || held().len() > 16 && !napi_threads(&world).is_empty());

@@ -174,6 +174,7 @@ static __always_inline void softirq_exit(struct cpu *cpu, __u64 now, __u32 vecto
 	if (cpu->softirq == vector + 1)
 		end(cpu, now, runner);
 	abandon(cpu);
+	cpu->left_ns = now;
 	if (cpu->thread)
 		begin(cpu, now);
 }
@@ -186,10 +187,17 @@ static __always_inline void hardirq_enter(struct cpu *cpu)
 	cpu->interrupted_ns = cpu->hardirq_since_ns - cpu->totals.hardirq_ns;
 }
 
-/* Whether the task, and no softirq or NAPI thread, loses the time around the handler. */
-static __always_inline bool interrupts_task(const struct cpu *cpu)
+/*
+ * The time around the handler that the task loses, and no softirq or NAPI thread: at most the time
+ * since the last interrupt, since several that are pending enter and leave once.
+ */
+static __always_inline __u64 around_handler(const struct cpu *cpu)
 {
-	return !cpu->softirq && !cpu->thread;
+	__u64 since = cpu->interrupted_ns - cpu->left_ns;
+
+	if (cpu->softirq || cpu->thread || cpu->interrupted_ns < cpu->left_ns)
+		return 0;
+	return since < entry_ns ? since : entry_ns;
 }
 
 static __always_inline void hardirq_exit(struct cpu *cpu, const struct irq_key *interrupt,
@@ -202,8 +210,9 @@ static __always_inline void hardirq_exit(struct cpu *cpu, const struct irq_key *
 		return;
 	ns = bpf_ktime_get_ns() - cpu->hardirq_since_ns;
 	cpu->totals.hardirq_ns += ns;
-	if (interrupts_task(cpu) && interrupted->kind != IRQ_INTERRUPTED_IDLE)
-		ns += entry_ns;
+	if (interrupted->kind != IRQ_INTERRUPTED_IDLE)
+		ns += around_handler(cpu);
+	cpu->left_ns = cpu->interrupted_ns;
 	cpu->totals.interrupt_ns += ns;
 	charge(cpu, interrupt, ns, 1);
 	charge(cpu, interrupted, ns, 0);

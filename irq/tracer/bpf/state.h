@@ -77,6 +77,8 @@ struct cpu {
 	 */
 	__u32 hardirqs;
 	__u64 hardirq_since_ns;
+	/* The end of the last hard interrupt or softirq. */
+	__u64 left_ns;
 	/*
 	 * Remaining polls with a clock reading per packet, because a recent poll had several
 	 * causes. With one cause no distinction is needed.

@@ -8,6 +8,7 @@
 #define SHORTEST       (ADDRESSES + 2)
 #define ATTEMPTS       4
 #define INLINE_FILTERS 2
+#define MINIMUM	       60 /* octets of a frame */
 
 #define SHARED_ARRAY(name_, value_)                                                                \
 	struct {                                                                                   \
@@ -71,6 +72,19 @@ static __always_inline bool load(struct xdp_md *ctx, __u32 from, void *to, __u32
 		count_but_one = room - 1;
 	KEEP(count_but_one);
 	return !bpf_xdp_load_bytes(ctx, from, to, count_but_one + 1);
+}
+
+/* Copies a frame of minimum length: without a helper, whose code is in no cache between two
+ * requests. */
+static __always_inline void copy_minimum(void *to, const void *from)
+{
+	const __u64 *words = from;
+	__u64 *copies = to;
+
+#pragma unroll
+	for (int i = 0; i < MINIMUM / 8; i++)
+		copies[i] = words[i];
+	*(__u32 *)(to + MINIMUM / 8 * 8) = *(const __u32 *)(from + MINIMUM / 8 * 8);
 }
 
 /* Copies up to `room` octets of the frame, without its tag. */
@@ -187,8 +201,15 @@ static __always_inline enum answer answer(struct xdp_md *ctx, struct port_respon
 	KEEP(length);
 	if (length < SHORTEST || length > PORT_MAX_FRAME)
 		return CHANGED;
-	if (bpf_xdp_store_bytes(ctx, 0, copy->octets, length))
+	if (length == MINIMUM) {
+		void *data = (void *)(long)ctx->data;
+
+		if (data + MINIMUM > (void *)(long)ctx->data_end)
+			return REFUSED;
+		copy_minimum(data, copy->octets);
+	} else if (bpf_xdp_store_bytes(ctx, 0, copy->octets, length)) {
 		return REFUSED;
+	}
 	read_barrier();
 	if (read_once(&slot->version.begun) - version >= PORT_COPIES)
 		return CHANGED;
@@ -232,32 +253,91 @@ static __always_inline int respond_unreported(struct xdp_md *ctx, struct port_re
 	return XDP_DROP;
 }
 
-/* Reserves a record for up to `room` octets, and copies the frame to it. */
-static __always_inline struct port_record *record_of(struct xdp_md *ctx, const struct frame *f,
-						     const __u32 room)
+/* Copies the frame to a record with space for `room` octets. */
+static __always_inline bool copy_to_record(struct xdp_md *ctx, const struct frame *f,
+					   struct port_record *record, __u32 room)
+{
+	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+
+	if (f->tpid || f->length != MINIMUM || data + MINIMUM > end)
+		return copy_untagged(ctx, f, record->octets, room);
+	copy_minimum(record->octets, data);
+	return true;
+}
+
+/* Answers a frame, and passes it to the process as a record: the answer uses its buffer. */
+static __always_inline int respond_reported(struct xdp_md *ctx, const struct frame *f, __u64 now,
+					    struct port_responses *all, struct request *m,
+					    struct port_state *s, __u64 transmission,
+					    const __u32 room)
 {
 	struct port_record *record = bpf_ringbuf_reserve(&records, sizeof(*record) + room, 0);
+	__u64 process;
+	bool wakes;
+	int action;
 
-	if (!record || copy_untagged(ctx, f, record->octets, room))
-		return record;
-	bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-	return NULL;
+	if (!record)
+		return respond_unreported(ctx, all, m, s, transmission);
+	/* A second check of `record` for NULL would fail on Linux 6.1. */
+	if (!copy_to_record(ctx, f, record, room)) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return respond_unreported(ctx, all, m, s, transmission);
+	}
+	record->received_ns = now;
+	record->answered_ns = respond(ctx, all, m) ? bpf_ktime_get_tai_ns() : 0;
+	record->slot = m->slot;
+	record->generation = m->generation;
+	record->tpid = bpf_ntohs(f->tpid);
+	record->tci = bpf_ntohs(f->tci);
+	record->length = m->length;
+	action = record->answered_ns ? transmit(ctx, transmission) : XDP_DROP;
+	process = *(volatile __u64 *)&s->process;
+	wakes = process == PORT_WAITS_FOR_ALL ||
+		(process == PORT_WAITS_FOR_UNANSWERED && !record->answered_ns);
+	bpf_ringbuf_submit(record, wakes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	return action;
 }
 
 /*
- * Answers the frame by the driver, or delivers it to the port's socket if no response matches.
- * The answer uses the buffer: the received frame is passed to the process as a record.
+ * Prepares the answer to a request, which often follows another frame of the port by some
+ * microseconds (POWERLINK: SoC, then PReq): since the last cycle, its memory and code have left the
+ * caches of this CPU. Reads the frame of the oldest response, and reserves a record without use:
+ * only in an empty ring, so that it never takes the room of a request.
  */
+static __always_inline void prepare(const struct port_responses *all)
+{
+	const struct port_table *table =
+	    &all->tables[read_once(&all->version.current) % PORT_COPIES];
+	__u32 index = read_once(&table->filters[0].slot), read;
+	const struct port_copy *copy;
+	const struct port_slot *slot;
+	struct port_record *record;
+
+	if (!table->count)
+		return;
+	slot = bpf_map_lookup_elem(&slots, &index);
+	if (!slot)
+		return;
+	copy = &slot->copies[read_once(&slot->version.current) % PORT_COPIES];
+	read = read_once(&copy->length) + read_once((const __u32 *)(copy->octets + MINIMUM));
+	KEEP(read);
+	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA))
+		return;
+	record = bpf_ringbuf_reserve(&records, sizeof(*record) + PORT_SHORT_RECORD, 0);
+	if (!record)
+		return;
+	*(volatile __u64 *)&record->received_ns = 0;
+	bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+}
+
+/* Answers the frame by the driver, or delivers it to the port's socket if no response matches. */
 static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct frame *f, __u64 now)
 {
 	struct port_responses *all;
-	struct port_record *record;
 	struct port_state *s;
 	struct request m = {};
-	__u64 transmission, process;
+	__u64 transmission;
 	__u32 zero = 0;
-	bool wakes;
-	int action;
 
 	all = bpf_map_lookup_elem(&responses, &zero);
 	s = bpf_map_lookup_elem(&state, &zero);
@@ -267,28 +347,14 @@ static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct f
 	if (transmission == PORT_TRANSMIT_NONE)
 		return deliver(ctx, now);
 	m.length = f->length - (f->tpid ? TAG : 0);
-	if (!read_start(ctx, f, &m) || !find(all, &m))
+	if (!read_start(ctx, f, &m) || !find(all, &m)) {
+		prepare(all);
 		return deliver(ctx, now);
+	}
 	/* The ring reserves constant sizes. Short records are spread over fewer pages. */
 	if (m.length <= PORT_SHORT_RECORD)
-		record = record_of(ctx, f, PORT_SHORT_RECORD);
-	else
-		record = record_of(ctx, f, PORT_MAX_FRAME);
-	if (!record)
-		return respond_unreported(ctx, all, &m, s, transmission);
-	record->received_ns = now;
-	record->answered_ns = respond(ctx, all, &m) ? bpf_ktime_get_tai_ns() : 0;
-	record->slot = m.slot;
-	record->generation = m.generation;
-	record->tpid = bpf_ntohs(f->tpid);
-	record->tci = bpf_ntohs(f->tci);
-	record->length = m.length;
-	action = record->answered_ns ? transmit(ctx, transmission) : XDP_DROP;
-	process = *(volatile __u64 *)&s->process;
-	wakes = process == PORT_WAITS_FOR_ALL ||
-		(process == PORT_WAITS_FOR_UNANSWERED && !record->answered_ns);
-	bpf_ringbuf_submit(record, wakes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
-	return action;
+		return respond_reported(ctx, f, now, all, &m, s, transmission, PORT_SHORT_RECORD);
+	return respond_reported(ctx, f, now, all, &m, s, transmission, PORT_MAX_FRAME);
 }
 
 #endif

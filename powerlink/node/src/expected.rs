@@ -54,7 +54,8 @@ impl ExpectedPoll {
         self.left_ns = self.left_ns.saturating_add(earned_ns).min(most_ns);
         self.counted_ns = now_ns;
         let instant_ns = self.instant_ns.filter(|_| cycle_ns > 0)?;
-        let begin = |cycle: u64| lead.before(instant_ns.saturating_add(cycle * cycle_ns), cycle_ns);
+        let begin =
+            |cycle: u64| lead.before(instant_ns.saturating_add(cycle * cycle_ns), most_ns / 2);
         let passed = now_ns.saturating_sub(begin(0).saturating_add(most_ns)) / cycle_ns;
         let from_ns = begin(passed + 1);
         let until_ns = now_ns.max(from_ns).saturating_add(self.left_ns).min(from_ns + most_ns);

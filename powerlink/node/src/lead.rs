@@ -2,9 +2,7 @@
 
 /// Largest lead. Longer wake-ups are rare, and their cause (CPU steal, interrupts disabled) also delays a thread that
 /// waits actively.
-const MAX_NS: u64 = 100_000;
-/// Largest share of a cycle: it bounds the CPU time of the active wait.
-const CYCLE_SHARE: u64 = 20;
+const MAX_NS: u64 = 400_000;
 /// A wake-up within the lead shortens it by one step, a longer one extends it by `LATE_STEPS` steps: the lead
 /// approaches the length which one of `LATE_STEPS + 1` wake-ups exceeds.
 const STEP_NS: u64 = 20;
@@ -25,9 +23,9 @@ impl WakeLead {
         Self { lead_ns: MAX_NS }
     }
 
-    /// The end of a sleep before an instant of a cycle.
-    pub(crate) fn before(&self, instant_ns: u64, cycle_ns: u64) -> u64 {
-        instant_ns.saturating_sub(self.lead_ns.min(cycle_ns / CYCLE_SHARE))
+    /// The end of a sleep before an instant, at most `most_ns` before it: a bound of the CPU time of the active wait.
+    pub(crate) fn before(&self, instant_ns: u64, most_ns: u64) -> u64 {
+        instant_ns.saturating_sub(self.lead_ns.min(most_ns))
     }
 
     /// Adapts the lead to a wake-up, `latency_ns` after the end of its sleep.
@@ -54,7 +52,7 @@ mod tests {
         // Uniform from 5 to 45 us: the quantile is 44.8 us.
         let mut latency = || 5_000 + random.below(40_000);
         let mut lead = WakeLead::new();
-        (0..20_000).for_each(|_| lead.woke(latency()));
+        (0..40_000).for_each(|_| lead.woke(latency()));
         let mut late = 0;
         for _ in 0..20_000 {
             let latency_ns = latency();
@@ -68,15 +66,15 @@ mod tests {
     fn the_lead_has_bounds() {
         let mut lead = WakeLead::new();
         (0..1000).for_each(|_| lead.woke(3_000_000));
-        assert_eq!(lead.before(CYCLE_NS, CYCLE_NS), CYCLE_NS - 100_000);
-        assert_eq!(lead.before(400_000, 400_000), 380_000);
+        assert_eq!(lead.before(CYCLE_NS, CYCLE_NS), CYCLE_NS - MAX_NS);
+        assert_eq!(lead.before(400_000, 20_000), 380_000);
         assert_eq!(lead.before(1_000, CYCLE_NS), 0);
     }
 
     #[test]
     fn fast_wake_ups_shorten_the_lead() {
         let mut lead = WakeLead::new();
-        (0..10_000).for_each(|_| lead.woke(2_000));
+        (0..20_000).for_each(|_| lead.woke(2_000));
         assert!(lead.before(CYCLE_NS, CYCLE_NS) > CYCLE_NS - 2_000 - (LATE_STEPS + 1) * STEP_NS);
     }
 }

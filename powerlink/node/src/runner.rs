@@ -29,6 +29,9 @@ const KEPT: usize = 4096;
 /// Maximum length of a wait: the interval at which `go_on` is called.
 const MAX_WAIT_NS: u64 = 50_000_000;
 
+/// The part of a cycle that a managing node may wait actively for the instant of SoC: one of `SOC_WAIT_SHARE`.
+const SOC_WAIT_SHARE: u64 = 10;
+
 /// Counters of a runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
@@ -312,7 +315,7 @@ impl<S: Station> Runner<S> {
         let deadline = self.station.next_deadline_ns().map_or(latest, Time).min(latest);
         let soc = self.station.managing().and_then(|managing| managing.awaited_soc_ns());
         if let Some((soc_ns, cycle_ns)) = soc.filter(|(soc_ns, _)| *soc_ns == deadline.0) {
-            let wake = Time(self.lead.before(soc_ns, cycle_ns));
+            let wake = Time(self.lead.before(soc_ns, cycle_ns / SOC_WAIT_SHARE));
             if !self.sleep(now, wake)? {
                 while self.port.now() < deadline {
                     std::hint::spin_loop();

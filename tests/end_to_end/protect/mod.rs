@@ -23,11 +23,11 @@ use std::time::Duration;
 use nix::sys::signal::{self, Signal};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
-use onbeat_netdev::{Bridge, Handle, Namespace, VethEnd};
+use onbeat_netdev::{Bridge, Ethtool, Handle, Namespace, VethEnd};
 use onbeat_node::control::{NodesStatus, WildcardStatus, WildcardTables};
 use onbeat_realtime::interrupt::wait_until;
 
-use crate::common::{BOUND, CommandOutput, machine, run, run_in, wait_for};
+use crate::common::{BOUND, CommandOutput, assert_gone, machine, run, run_in, wait_for};
 
 const H1: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const H2: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
@@ -70,6 +70,18 @@ pub(crate) fn network() -> Network {
     Network { h1, h2, san, hub }
 }
 
+/// The far ends of the paths poll, as redirection to a veth requires.
+fn network_that_polls() -> Network {
+    let network = network();
+    let polls = |handle: &Handle, name: &str| {
+        let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
+        ethtool.set_features(name, &[("gro", true)]).unwrap();
+    };
+    ["p1", "p2"].iter().for_each(|port| polls(&network.hub, port));
+    [&network.h1, &network.h2].iter().for_each(|handle| polls(handle, "lanb"));
+    network
+}
+
 /// Two hosts with a redundant interface, removed at the end.
 struct ProtectedHosts {
     network: Network,
@@ -106,6 +118,41 @@ impl ProtectedHosts {
             handle.add_address(name, IpAddr::V4(address), 24).unwrap();
         }
         Self { network, format, names }
+    }
+
+    /// Checks that programs in the kernel, in the drivers, are the data planes.
+    fn run_natively(&self) {
+        for node in self.names {
+            let shown = run(&["show", node]).out;
+            assert!(shown.contains("data plane xdp") && !shown.contains("generic"), "{shown}");
+        }
+    }
+
+    /// Ends the daemons: programs in the kernel continue.
+    fn continue_without_daemons(&self) {
+        for node in self.names {
+            end_daemon(process_of(node));
+        }
+        let Network { h1, h2, .. } = &self.network;
+        let (here, there) = (udp(h1, H1, 0), udp(h2, H2, PORT));
+        let mut receiver = Receiver::new(there);
+        const DATAGRAMS: u32 = 700;
+        for number in 0..DATAGRAMS {
+            let mut datagram = vec![0x5a; length(number)];
+            datagram[..4].copy_from_slice(&number.to_be_bytes());
+            here.send_to(&datagram, (H2, PORT)).unwrap();
+        }
+        receiver.has_each_once(DATAGRAMS);
+    }
+
+    /// Removes the interfaces by the command.
+    fn undo(&self) {
+        for (handle, name) in [&self.network.h1, &self.network.h2].into_iter().zip(self.names) {
+            let undone = run_in(handle.namespace(), &["protect", "--undo", name]);
+            assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
+            assert!(handle.link(name).unwrap_err().is_not_found());
+            assert_gone(name);
+        }
     }
 
     /// Frames that the second host received from a LAN, whatever became of them.

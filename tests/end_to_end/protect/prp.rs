@@ -6,10 +6,10 @@ use onbeat_netdev::{Ethtool, Handle, PacketSocket, ReceiveBuffers};
 use onbeat_wire::MacAddress;
 
 use super::{
-    H1, H2, LANS, Network, PATH1, PATH3, PORT, ProtectedHosts, Receiver, SAN, end_daemon,
-    exchange_while_paths_are_cut, hears, length, neighbor, network, nodes, process_of, udp,
+    H1, H2, LANS, Network, PATH1, PATH3, PORT, ProtectedHosts, SAN, exchange_while_paths_are_cut,
+    hears, neighbor, network, network_that_polls, nodes, udp,
 };
-use crate::common::{BOUND, assert_gone, can_run, run, run_in, wait_for};
+use crate::common::{BOUND, assert_gone, can_run, run_in, wait_for};
 
 #[test]
 fn sockets_on_a_redundant_interface_lose_nothing_while_its_paths_are_cut() {
@@ -34,13 +34,7 @@ fn programs_in_the_kernel_lose_nothing_while_paths_are_cut_and_without_the_daemo
     if !can_run() {
         return;
     }
-    let network = network();
-    let polls = |handle: &Handle, name: &str| {
-        let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
-        ethtool.set_features(name, &[("gro", true)]).unwrap();
-    };
-    ["p1", "p2"].iter().for_each(|port| polls(&network.hub, port));
-    [&network.h1, &network.h2].iter().for_each(|handle| polls(handle, "lanb"));
+    let network = network_that_polls();
     // Programs forward checksums as they are.
     let ethtool = Ethtool::in_namespace(network.san.namespace()).unwrap();
     ethtool.set_features("eth0", &[("tx", false)]).unwrap();
@@ -48,11 +42,10 @@ fn programs_in_the_kernel_lose_nothing_while_paths_are_cut_and_without_the_daemo
         ProtectedHosts::with_options(network, ["protb", "protc"], "prp", &["--backend", "xdp"]);
     for node in protected.names {
         wait_for("each node hears the other on both LANs", || hears(&nodes(node)));
-        let shown = run(&["show", node]).out;
-        assert!(shown.contains("data plane xdp") && !shown.contains("generic"), "{shown}");
     }
+    protected.run_natively();
     exchange_while_paths_are_cut(&protected);
-    let Network { h1, h2, san, .. } = &protected.network;
+    let Network { h1, san, .. } = &protected.network;
     let status = nodes("protc");
     for lan in &status.lans {
         assert!(lan.counters.accepted > 0, "{status:?}");
@@ -89,25 +82,8 @@ fn programs_in_the_kernel_lose_nothing_while_paths_are_cut_and_without_the_daemo
     let of_path = h1.link("lana").unwrap().mac.unwrap().to_string();
     assert_eq!(neighbor(san, PATH1), of_path);
 
-    // The programs continue without their daemons.
-    for node in protected.names {
-        end_daemon(process_of(node));
-    }
-    let (here, there) = (udp(h1, H1, 0), udp(h2, H2, PORT));
-    let mut receiver = Receiver::new(there);
-    const DATAGRAMS: u32 = 700;
-    for number in 0..DATAGRAMS {
-        let mut datagram = vec![0x5a; length(number)];
-        datagram[..4].copy_from_slice(&number.to_be_bytes());
-        here.send_to(&datagram, (H2, PORT)).unwrap();
-    }
-    receiver.has_each_once(DATAGRAMS);
-    for (handle, name) in [(h1, "protb"), (h2, "protc")] {
-        let undone = run_in(handle.namespace(), &["protect", "--undo", name]);
-        assert_eq!((undone.code, undone.err.as_str()), (0, ""), "{}", undone.out);
-        assert!(handle.link(name).unwrap_err().is_not_found());
-        assert_gone(name);
-    }
+    protected.continue_without_daemons();
+    protected.undo();
 }
 
 #[test]

@@ -26,6 +26,8 @@ fn obstacles_are_reported_with_remedies_and_nothing_is_changed() {
     refused(&["lana", "lanb", "--name", "lanb"], &["exists", "--name"]);
     refused(&["lana", "lanb", "--name", "a-name-too-long"], &["too long"]);
     refused(&["lana", "lanb", "--name", "../x"], &["not a valid name"]);
+    refused(&["lana", "lanb", "--name", "all"], &["the kernel reserves the name \"all\""]);
+    refused(&["--undo", ""], &["\"\" is not a valid name"]);
     network.h1.create_bridge(&Bridge::new("br1")).unwrap();
     network.h1.set_master("lanb", Some("br1")).unwrap();
     let before = links();
@@ -38,6 +40,7 @@ fn obstacles_are_reported_with_remedies_and_nothing_is_changed() {
     assert_eq!((planned.code, planned.err.as_str()), (0, ""));
     assert!(planned.out.contains("prot3: created, with MTU 1494"), "{}", planned.out);
     assert!(planned.out.contains("protocol = \"prp\""), "{}", planned.out);
+    assert!(planned.out.contains("own addresses only (arp_ignore)"), "{}", planned.out);
     let arguments = ["protect", "lana", "lanb", "--name", "prot3", "--format", "rtag", "--check"];
     let planned = run_in(h1, &arguments);
     assert_eq!((planned.code, planned.err.as_str()), (0, ""));

@@ -6,10 +6,9 @@ use onbeat_wire::powerlink::NodeId;
 
 use super::bus::Bus;
 use super::configuration::{NODES, NodeSpec};
-use super::{Maker, Programs};
+use super::{MAKERS, Maker, Programs};
 
 const MN: u8 = NodeId::MN.0;
-const MAKERS: [Maker; 2] = [Maker::Onbeat, Maker::Reference];
 /// Time between the starts of a controlled and the managing node, in ms.
 const OFFSETS_MS: [u64; 5] = [200, 500, 1000, 1500, 3500];
 /// Minutes of a steady network.

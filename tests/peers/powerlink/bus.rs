@@ -17,7 +17,7 @@ use onbeat_report::CpuTimes;
 use onbeat_wire::powerlink::NodeId;
 use serde_json::Value;
 
-use super::configuration::{NodeSpec, concise, network_file};
+use super::configuration::{CYCLE_US, NodeSpec, concise, network_file};
 use super::record::Record;
 use super::{Maker, Programs};
 use crate::common::process::Process;
@@ -55,6 +55,7 @@ pub(crate) struct Bus {
     programs: Programs,
     pub(crate) managing: Maker,
     nodes: Vec<NodeSpec>,
+    in_driver: bool,
     started: Instant,
     cpu: CpuTimes,
 }
@@ -67,6 +68,17 @@ impl Bus {
         managing: Maker,
         nodes: &[NodeSpec],
         mandatory: bool,
+    ) -> Bus {
+        Bus::build_with_cycle(programs, name, managing, nodes, mandatory, CYCLE_US)
+    }
+
+    pub(crate) fn build_with_cycle(
+        programs: &Programs,
+        name: &str,
+        managing: Maker,
+        nodes: &[NodeSpec],
+        mandatory: bool,
+        cycle_us: u32,
     ) -> Bus {
         let mut network = Topology::default();
         let ports: Vec<(String, u8)> = nodes
@@ -84,8 +96,9 @@ impl Bus {
         }
         let world = build(&network);
         let tap = socket::monitor(world.namespace("hub").unwrap(), &format!("p{MN}")).unwrap();
-        fs::write(format!("{DIRECTORY}/bus.toml"), network_file(nodes, mandatory)).unwrap();
-        fs::write(format!("{DIRECTORY}/bus.cdc"), concise(nodes, mandatory)).unwrap();
+        fs::write(format!("{DIRECTORY}/bus.toml"), network_file(nodes, mandatory, cycle_us))
+            .unwrap();
+        fs::write(format!("{DIRECTORY}/bus.cdc"), concise(nodes, mandatory, cycle_us)).unwrap();
         let capture = output().join(format!("{name}.pcap"));
         let file = BufWriter::new(File::create(capture).expect("a capture"));
         Bus {
@@ -98,6 +111,7 @@ impl Bus {
             programs: programs.clone(),
             managing,
             nodes: nodes.to_vec(),
+            in_driver: false,
             started: Instant::now(),
             cpu: CpuTimes::now().unwrap_or_default(),
         }
@@ -116,6 +130,18 @@ impl Bus {
         bus.start(MN);
         bus.wait_operational();
         bus
+    }
+
+    /// Controlled nodes of onbeat respond in the driver, which a veth permits if its peer merges packets. A managing
+    /// node of onbeat runs on CPU 1, as that of the reference.
+    pub(crate) fn respond_in_driver(&mut self) {
+        self.in_driver = true;
+        for node in &self.nodes {
+            let mut command = Command::new("ethtool");
+            command.args(["-K", &format!("p{}", node.id), "gro", "on"]);
+            self.world.namespace("hub").unwrap().start_in(&mut command);
+            assert!(command.status().expect("ethtool").success());
+        }
     }
 
     fn maker(&self, node: u8) -> Maker {
@@ -157,12 +183,21 @@ impl Bus {
         let id = node.to_string();
         let mut command = match maker {
             Maker::Onbeat => {
-                let mut command = Command::new(program());
+                let mut command = if self.in_driver && node == MN {
+                    let mut command = Command::new("taskset");
+                    command.args(["--cpu-list", "1"]).arg(program());
+                    command
+                } else {
+                    Command::new(program())
+                };
                 command.arg("powerlink").stdin(Stdio::null());
                 match node {
                     MN => command.args(["mn", &bus("toml")]),
                     _ => command.args(["cn", &bus("toml"), "--node", &id]),
                 };
+                if self.in_driver && node != MN {
+                    command.args(["--backend", "xdp"]);
+                }
                 command.args(["--json", "--quiet"]);
                 command.stdout(File::create(self.file(node, "json")).unwrap());
                 command
@@ -196,7 +231,7 @@ impl Bus {
         let mut take = |frame: onbeat_netdev::ReceivedFrame<'_>| {
             let time_ns = frame.realtime_ns.expect("a time stamp") as i64;
             writer.write(time_ns, frame.octets, frame.octets.len() as u32).expect("a capture");
-            record.take(frame.octets);
+            record.take(time_ns, frame.octets);
         };
         while tap.receive(&mut take).expect("frames") > 0 {}
         assert_eq!(tap.socket().take_drops().expect("statistics"), 0, "frames not captured");

@@ -23,7 +23,6 @@ pub(crate) const CYCLE_US: u32 = 10_000;
 /// implementations, 500 µs, it does so in every other boot on a virtual machine: for up to 1.7 ms a CPU takes no
 /// interrupts, and threads of any priority wait for it.
 const PRES_TIMEOUT_NS: u32 = 2_000_000;
-const ASYNC_SLOT_NS: u32 = PRES_TIMEOUT_NS;
 /// Ten successive losses reset a node.
 const LOSS_THRESHOLD: u32 = 80;
 /// Date and time of the configuration (1020/1 and 2): days since 1984-01-01, ms since midnight.
@@ -48,13 +47,18 @@ impl NodeSpec {
     }
 }
 
+/// The longest time for a response, in a cycle with three nodes and an asynchronous phase.
+fn timeout_ns(cycle_us: u32) -> u32 {
+    PRES_TIMEOUT_NS.min(cycle_us * 1000 / 5)
+}
+
 /// The network file.
-pub(crate) fn network_file(nodes: &[NodeSpec], mandatory: bool) -> String {
-    let (timeout_us, slot_us) = (PRES_TIMEOUT_NS / 1000, ASYNC_SLOT_NS / 1000);
+pub(crate) fn network_file(nodes: &[NodeSpec], mandatory: bool, cycle_us: u32) -> String {
+    let timeout_us = timeout_ns(cycle_us) / 1000;
     let mut text = format!(
         "[network]
-cycle-us = {CYCLE_US}
-async-slot-us = {slot_us}
+cycle-us = {cycle_us}
+async-slot-us = {timeout_us}
 loss-threshold = {LOSS_THRESHOLD}
 
 [managing]
@@ -124,15 +128,15 @@ impl Objects {
 }
 
 /// The configuration of a controlled node, written by SDO.
-fn controlled(maker: Maker) -> Vec<u8> {
+fn controlled(maker: Maker, cycle_us: u32) -> Vec<u8> {
     let mut objects = Objects::default();
-    objects.u32(0x1006, 0, CYCLE_US);
+    objects.u32(0x1006, 0, cycle_us);
     objects.u32(0x1020, 1, CONFIGURED.0);
     objects.u32(0x1020, 2, CONFIGURED.1);
     objects.u32(0x1c0b, 3, 2 * LOSS_THRESHOLD);
     objects.u32(0x1c0d, 3, 2 * LOSS_THRESHOLD);
     // Tolerance of a SoC: a cycle.
-    objects.u32(0x1c14, 0, CYCLE_US * 1000);
+    objects.u32(0x1c14, 0, cycle_us * 1000);
     objects.u16(0x1f98, 4, PAYLOAD_LIMIT);
     objects.u16(0x1f98, 5, PAYLOAD_LIMIT);
     objects.mapping(0x1600, &[(id(0x6200, 1), 0)]);
@@ -142,18 +146,19 @@ fn controlled(maker: Maker) -> Vec<u8> {
 }
 
 /// The concise DCF of the demo managing node.
-pub(crate) fn concise(nodes: &[NodeSpec], mandatory: bool) -> Vec<u8> {
+pub(crate) fn concise(nodes: &[NodeSpec], mandatory: bool, cycle_us: u32) -> Vec<u8> {
+    let timeout_ns = timeout_ns(cycle_us);
     let mut objects = Objects::default();
-    objects.u32(0x1006, 0, CYCLE_US);
+    objects.u32(0x1006, 0, cycle_us);
     objects.u32(0x1c02, 3, LOSS_THRESHOLD);
-    objects.u32(0x1c14, 0, CYCLE_US * 1000);
-    objects.u32(0x1f8a, 2, ASYNC_SLOT_NS);
+    objects.u32(0x1c14, 0, cycle_us * 1000);
+    objects.u32(0x1f8a, 2, timeout_ns);
     for (channel, node) in (0..).zip(nodes) {
         let NodeSpec { id: number, maker, .. } = *node;
         objects.u32(0x1c09, number, LOSS_THRESHOLD);
         objects.u32(0x1f26, number, CONFIGURED.0);
         objects.u32(0x1f27, number, CONFIGURED.1);
-        objects.u32(0x1f92, number, PRES_TIMEOUT_NS);
+        objects.u32(0x1f92, number, timeout_ns);
         // The demo has a variable for each of its nodes. The input of a node of onbeat follows the echo.
         let place = NODES.iter().position(|known| *known == number).expect("a node of the demo");
         let variable = 1 + place as u8;
@@ -162,7 +167,7 @@ pub(crate) fn concise(nodes: &[NodeSpec], mandatory: bool) -> Vec<u8> {
         let offset = u16::from(maker == Maker::Onbeat);
         objects.mapping(0x1600 + channel, &[(id(0xa4c0, variable), offset)]);
         objects.mapping(0x1a00 + channel, &[(id(0xa040, variable), 0)]);
-        objects.octets(0x1f22, number, &controlled(maker));
+        objects.octets(0x1f22, number, &controlled(maker, cycle_us));
     }
     for node in nodes {
         // Valid, exists, is a controlled node, is started by NMTStartNode; mandatory.

@@ -18,6 +18,7 @@ mod configuration;
 mod data;
 mod faults;
 mod record;
+mod timing;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ pub(crate) enum Maker {
     Onbeat,
     Reference,
 }
+
+const MAKERS: [Maker; 2] = [Maker::Onbeat, Maker::Reference];
 
 impl Maker {
     /// For the names of captures.
@@ -68,17 +71,23 @@ const CASES: [(&str, Case); 10] = [
     ("managing-node", faults::managing_node),
 ];
 
+/// Measurements, which run only if they are selected.
+const MEASUREMENTS: [(&str, Case); 1] = [("timing", timing::timing)];
+
 /// The selected cases, or a name without a case.
 fn selected() -> Result<Vec<(&'static str, Case)>, String> {
     let selection = std::env::var(SELECTION).unwrap_or_default();
     let names: Vec<&str> = selection.split(',').filter(|name| !name.is_empty()).collect();
-    let known = |name: &&&str| CASES.iter().any(|(known, _)| known == *name);
+    let all = || CASES.into_iter().chain(MEASUREMENTS);
+    let known = |name: &&&str| all().any(|(known, _)| known == **name);
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
-        let known: Vec<&str> = CASES.iter().map(|(known, _)| *known).collect();
+        let known: Vec<&str> = all().map(|(known, _)| known).collect();
         return Err(format!("{SELECTION}: unknown case {unknown:?}; use {}", known.join(", ")));
     }
-    let chosen = |(name, _): &(&str, Case)| names.is_empty() || names.contains(name);
-    Ok(CASES.into_iter().filter(chosen).collect())
+    if names.is_empty() {
+        return Ok(CASES.to_vec());
+    }
+    Ok(all().filter(|(name, _)| names.contains(name)).collect())
 }
 
 /// Runs the cases one after the other, then compares the readers of their captures.

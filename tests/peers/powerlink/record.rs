@@ -35,6 +35,8 @@ pub(crate) struct Reset {
 pub(crate) struct Record {
     /// Frames of the capture.
     pub(crate) frames: u64,
+    /// Times of SoC.
+    pub(crate) socs_ns: Vec<i64>,
     /// The last state of each node, and the managing node.
     pub(crate) states: BTreeMap<u8, NmtState>,
     /// Successive responses in OPERATIONAL of each node.
@@ -62,7 +64,7 @@ impl Record {
         };
     }
 
-    pub(crate) fn take(&mut self, octets: &[u8]) {
+    pub(crate) fn take(&mut self, time_ns: i64, octets: &[u8]) {
         self.frames += 1;
         if octets.get(12..14) != Some(&EPL[..]) {
             return;
@@ -71,7 +73,10 @@ impl Record {
             .unwrap_or_else(|error| panic!("frame {}: {error}", self.frames));
         let (source, destination) = (message.source.0, message.destination.0);
         match message.body {
-            Body::Soc(_) => self.lose(),
+            Body::Soc(_) => {
+                self.socs_ns.push(time_ns);
+                self.lose();
+            }
             Body::Preq(preq) => {
                 self.lose();
                 self.requested.insert(destination, self.frames);

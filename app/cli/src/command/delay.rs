@@ -4,17 +4,17 @@ mod calibrate;
 mod echo;
 
 use onbeat_delay_run::{
-    HooksOptions, MatchOptions, Method, MirrorOptions, PingOptions, ScopeOptions,
+    CompareOptions, HooksOptions, MatchOptions, Method, MirrorOptions, PingOptions, ScopeOptions,
 };
 use onbeat_terminal::ResultOptions;
-use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::exit::Result;
 
 /// Measure per-hop packet delay, with confidence intervals
 ///
 /// match and mirror compare the packets that entered a hop with those that left it. scope decodes the signal on
 /// the wire. hooks traces packets inside this host. ping and echo send probes from end to end. Each value has a
 /// confidence interval and an upper bound of its error. calibrate measures the delay of taps, cables and
-/// capturing without the hop, which --correct subtracts.
+/// capturing without the hop, which --correct subtracts. compare shows which methods agree on one device.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,6 +25,7 @@ Examples:
   onbeat delay echo --port 4862
   onbeat delay ping 192.0.2.1 --rate 1000 --for 30s
   onbeat delay calibrate match in.pcap null.pcap --output null.json
+  onbeat delay compare scope.json mirror.json hooks.json
 
 Exit status: 0 success, 1 negative result (too few packets match, a clock is wrong, probes were lost), 2 \
 error.")]
@@ -112,7 +113,20 @@ Examples:
 Exit status: 0 success, 1 negative result (probes were lost, or a clock was set), 2 error.")]
     Ping(Measurement<PingOptions>),
     Calibrate(calibrate::CalibrateOptions),
-    Compare(ReplacedCommand),
+    /// Compare results of several methods on one device
+    ///
+    /// Reads results (--json) of match, mirror, scope, hooks and ping. Subtracts from each the delay of its path
+    /// without the hop (--correct). Prints the delay of the hop by each method with its interval, and the methods
+    /// that agree within their errors.
+    #[command(after_help = "\
+Examples:
+  onbeat delay compare scope.json mirror.json hooks.json
+  onbeat delay compare scope.json mirror.json --correct scope=17.468+-0.412us --correct null-mirror.json
+  onbeat delay compare mirror.json ping.json --correct null-ping.json --html compare.html
+
+Exit status: 0 success, 1 negative result (fewer than two results have a mean of the hop, or a measurement failed), 2 \
+error.")]
+    Compare(Measurement<CompareOptions>),
 }
 
 impl Arguments {
@@ -125,7 +139,7 @@ impl Arguments {
             Delay::Echo(reflector) => reflector.execute(),
             Delay::Ping(sender) => sender.execute(),
             Delay::Calibrate(null_path) => null_path.execute(),
-            Delay::Compare(moved) => moved.execute(),
+            Delay::Compare(results) => results.shown.run(|progress| results.options.run(progress)),
         }
     }
 }
@@ -142,24 +156,6 @@ struct Measurement<O: clap::Args> {
 impl<M: Method + clap::Args> Measurement<M> {
     fn execute(self) -> Result {
         self.shown.run(|progress| self.options.run(progress).map(|result| result.outcome))
-    }
-}
-
-/// Print the command that replaces this one
-#[derive(Debug, clap::Args)]
-#[command(hide = true, disable_help_flag = true)]
-struct ReplacedCommand {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    arguments: Vec<String>,
-}
-
-impl ReplacedCommand {
-    fn execute(self) -> Result {
-        let arguments = self.arguments.join(" ");
-        Err(Failure::new(format!(
-            "methods are compared by the laboratory; run: onbeat lab run single-hop --compare {}",
-            if arguments.is_empty() { "HOP,..." } else { &arguments }
-        )))
     }
 }
 

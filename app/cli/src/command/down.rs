@@ -1,5 +1,6 @@
 //! `onbeat down`
 
+use onbeat_node::protect::refuse_own_session;
 use onbeat_node::run::{self, Removal};
 
 use onbeat_terminal::exit::{CommandResult, Result};
@@ -31,6 +32,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
+        refuse_own_session(&run::name_of(&self.node)?)?;
         let removal = run::down(&self.node, self.forget)?;
         if removal != Removal::DataPlaneLeft {
             output::print(&format!("{} is down\n", self.node))?;

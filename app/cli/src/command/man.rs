@@ -76,6 +76,7 @@ mod tests {
                 "onbeat-protect",
                 "onbeat-run",
                 "onbeat-show",
+                "onbeat-metrics",
                 "onbeat-reset",
                 "onbeat-stream",
                 "onbeat-reload",

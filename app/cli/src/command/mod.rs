@@ -6,6 +6,7 @@ mod down;
 mod irq;
 pub(crate) mod laboratory;
 mod man;
+mod metrics;
 mod plan;
 mod powerlink;
 mod protect;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Protect(protect::Arguments),
     Run(run::Arguments),
     Show(show::Arguments),
+    Metrics(metrics::Arguments),
     Reset(reset::Arguments),
     Stream(stream::Arguments),
     Reload(reload::Arguments),
@@ -69,6 +71,7 @@ impl Command {
             Command::Protect(arguments) => arguments.execute(),
             Command::Run(arguments) => arguments.execute(),
             Command::Show(arguments) => arguments.execute(),
+            Command::Metrics(arguments) => arguments.execute(),
             Command::Reset(arguments) => arguments.execute(),
             Command::Stream(arguments) => arguments.execute(),
             Command::Reload(arguments) => arguments.execute(),

@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// smaller LAN]
     #[arg(long, value_parser = clap::value_parser!(u32).range(68..=4089), conflicts_with = "protected")]
     mtu: Option<u32>,
-    /// Data plane [default: xdp for prp over NICs whose drivers support it, else packet]
+    /// Data plane [default: xdp over NICs whose drivers support it, else packet]
     #[arg(long, value_name = "NAME", value_parser = one_of(BACKENDS), conflicts_with = "undo")]
     backend: Option<Backend>,
     /// Print the changes and the configuration, and change nothing
@@ -52,9 +52,9 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "check")]
     save: bool,
     /// Remove a redundant interface, the only one or this, and restore the host
-    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "",
+    #[arg(long, value_name = "NAME", num_args = 0..=1,
           conflicts_with_all = ["lans", "protected", "mtu", "check", "save"])]
-    undo: Option<String>,
+    undo: Option<Option<String>>,
     /// Print the state of the node as JSON
     #[arg(long, conflicts_with_all = ["check", "undo"])]
     json: bool,
@@ -116,8 +116,8 @@ impl Arguments {
 }
 
 /// Removes the interface of this name, or the only one.
-fn remove(name: String) -> Result {
-    let name = if name.is_empty() { only_name()? } else { name };
+fn remove(name: Option<String>) -> Result {
+    let name = name.map_or_else(only_name, Ok)?;
     let removal = protect::undo(&name)?;
     if removal == Removal::Complete {
         output::print(&format!("{name} is removed\n"))?;
@@ -169,8 +169,14 @@ mod tests {
         let Ok(Command::Protect(protect)) = parse("protect a b --format rtag") else { panic!() };
         assert_eq!(protect.format, FormatName::Rtag);
         let Ok(Command::Protect(protect)) = parse("protect --undo") else { panic!() };
-        assert_eq!(protect.undo.as_deref(), Some(""));
+        assert_eq!(protect.undo, Some(None));
+        let Ok(Command::Protect(protect)) = parse("protect --undo=") else { panic!() };
+        assert_eq!(
+            protect.undo,
+            Some(Some(String::new())),
+            "a variable without a value selects no interface"
+        );
         let Ok(Command::Protect(protect)) = parse("protect --undo red1") else { panic!() };
-        assert_eq!(protect.undo.as_deref(), Some("red1"));
+        assert_eq!(protect.undo, Some(Some("red1".into())));
     }
 }

@@ -183,6 +183,7 @@ fn an_input_is_not_overwritten() {
         ("delay mirror INPUT --direction", &samples),
         ("delay mirror - --direction", &samples),
         ("delay scope INPUT", &samples),
+        ("delay compare INPUT OTHER", &["--html"]),
         (key, &samples),
         ("delay ping 127.0.0.1 --count 1 --profile INPUT", &samples),
         ("delay calibrate match OTHER INPUT --output NEW", &samples),

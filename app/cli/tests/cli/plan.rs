@@ -7,6 +7,7 @@ use crate::common::run;
 use onbeat_frer::plane::{Disposition, Plane};
 use onbeat_frer::spec::PortId;
 use onbeat_node::config::Config;
+use onbeat_plan::bridge::{self, StaticEntry};
 use onbeat_plan::plan::PreviousRoutes;
 use onbeat_plan::route::Element;
 use onbeat_plan::{Network, Plan, failure, node_file};
@@ -14,7 +15,9 @@ use onbeat_testing::{CommandOutput, TemporaryDirectory, root};
 use serde_json::Value;
 
 /// A ladder of three rungs, one node of which is the only way to a further ring: shared paths occur.
-fn ladder() -> String {
+///
+/// With labels, one node is a foreign bridge, and two streams have the same address.
+fn ladder_with(labels: bool) -> String {
     let links = [
         ("a", "b"),
         ("b", "c"),
@@ -32,16 +35,20 @@ fn ladder() -> String {
         ("k", "h"),
     ];
     let mut text = String::new();
+    if labels {
+        text += "[network]\nlabel-vlans = [101, 106]\n";
+    }
     for node in "abcdefghijk".chars() {
         let ports: Vec<String> = links
             .iter()
             .filter(|(a, b)| a.starts_with(node) || b.starts_with(node))
             .map(|(a, b)| format!("{{ name = \"{a}{b}\" }}"))
             .collect();
-        text += &format!(
-            "[[node]]\nname = \"{node}\"\nhost = {{ interface = \"tsn0\", create = \"veth\" }}\nport = [{}]\n",
-            ports.join(", ")
-        );
+        let role = match node {
+            'f' if labels => "bridge = \"br0\"",
+            _ => "host = { interface = \"tsn0\", create = \"veth\" }",
+        };
+        text += &format!("[[node]]\nname = \"{node}\"\n{role}\nport = [{}]\n", ports.join(", "));
     }
     for (a, b) in links {
         text += &format!("[[link]]\na = \"{a}:{a}{b}\"\nb = \"{b}:{a}{b}\"\ndelay-ns = 100\n");
@@ -52,21 +59,27 @@ fn ladder() -> String {
         ("b", &["e", "d", "g"]),
         ("a", &["j"]),
         ("i", &["k", "j"]),
-        ("d", &["a", "f"]),
+        ("d", if labels { &["a", "e"] } else { &["a", "f"] }),
     ];
     for (number, (talker, listeners)) in streams.into_iter().enumerate() {
+        let low = if labels && number == 1 { 0 } else { number };
         text += &format!(
             "[[stream]]\nname = \"s{number}\"\ntalker = \"{talker}\"\nlisteners = {listeners:?}\n\
-             address = \"01:00:5e:00:01:{number:02x}\"\ninterval-us = 1000\nsize = 100\n"
+             address = \"01:00:5e:00:01:{low:02x}\"\ninterval-us = 1000\nsize = 100\n"
         );
     }
     text
+}
+
+fn ladder() -> String {
+    ladder_with(false)
 }
 
 /// Nodes with the planes that their files configure.
 struct World<'a> {
     network: &'a Network,
     nodes: HashMap<u32, (Config, Plane)>,
+    bridges: Vec<StaticEntry>,
 }
 
 impl<'a> World<'a> {
@@ -80,11 +93,11 @@ impl<'a> World<'a> {
             }
             nodes.insert(file.node, (config, plane));
         }
-        Self { network, nodes }
+        Self { network, nodes, bridges: bridge::entries(network, plan) }
     }
 
     /// Sends a frame of a stream; returns the copies that each node delivers.
-    fn send(&mut self, stream: usize, failed: Option<Element>, now_ns: u64) -> HashMap<u32, usize> {
+    fn send(&mut self, stream: usize, failed: &[Element], now_ns: u64) -> HashMap<u32, usize> {
         let network = self.network;
         let stream = &network.streams[stream];
         let mut frame = stream.address.0.to_vec();
@@ -96,7 +109,11 @@ impl<'a> World<'a> {
         while let Some((node, port, frame)) = open.pop() {
             steps += 1;
             assert!(steps < 1000, "frames circle");
-            if failed == Some(Element::Node(node)) {
+            if failed.contains(&Element::Node(node)) {
+                continue;
+            }
+            if network.nodes[node as usize].bridge.is_some() {
+                open.splice(0..0, self.bridged(node, &port, &frame, failed));
                 continue;
             }
             let Some((config, plane)) = self.nodes.get_mut(&node) else { continue };
@@ -104,48 +121,118 @@ impl<'a> World<'a> {
             let Disposition::Sent(replicas) = plane.frame(PortId(id as u8), now_ns, &frame) else {
                 continue;
             };
+            let mut copies = Vec::new();
             for replica in replicas {
                 let mut copy = vec![0; replica.max_len()];
                 let length = replica.write(&mut copy).expect("room");
                 copy.truncate(length);
-                let name = &config.ports[usize::from(replica.port.0)].name;
+                let name = config.ports[usize::from(replica.port.0)].name.clone();
                 if name == "host" {
                     assert_eq!(copy[12..14], [0x88, 0xb5], "an R-TAG is delivered");
                     *delivered.entry(node).or_insert(0) += 1;
                     continue;
                 }
-                let arc = network.arcs().find(|arc| {
-                    let [from, _] = network.link_ends(*arc);
-                    from.node == node
-                        && network.nodes[node as usize].ports[from.port as usize].name == *name
-                });
-                let arc = arc.expect("a link");
-                let [_, to] = network.link_ends(arc);
-                if failed.is_none_or(|failed| !failed.interrupts(network, arc)) {
-                    let port = network.nodes[to.node as usize].ports[to.port as usize].name.clone();
-                    open.insert(0, (to.node, port, copy));
-                }
+                copies.push((name, copy));
+            }
+            for (name, copy) in copies {
+                let next = self.next(node, &name, failed);
+                open.splice(0..0, next.map(|(node, port)| (node, port, copy)));
             }
         }
         delivered
+    }
+
+    /// The node and port at the other end of a link, unless it failed.
+    fn next(&self, node: u32, port: &str, failed: &[Element]) -> Option<(u32, String)> {
+        let network = self.network;
+        let arc = network.arcs().find(|arc| {
+            let [from, _] = network.link_ends(*arc);
+            from.node == node && network.nodes[node as usize].ports[from.port as usize].name == port
+        });
+        let arc = arc.expect("a link");
+        let [_, to] = network.link_ends(arc);
+        let name = || network.nodes[to.node as usize].ports[to.port as usize].name.clone();
+        (!failed.iter().any(|failed| failed.interrupts(network, arc))).then(|| (to.node, name()))
+    }
+
+    /// The frames that a foreign bridge sends by its static entries.
+    fn bridged(
+        &self,
+        node: u32,
+        port: &str,
+        frame: &[u8],
+        failed: &[Element],
+    ) -> Vec<(u32, String, Vec<u8>)> {
+        assert_eq!(frame[12..14], [0x81, 0x00], "no VLAN tag");
+        let vlan = u16::from_be_bytes([frame[14] & 0xf, frame[15]]);
+        let entry = self.bridges.iter().find(|entry| {
+            (entry.node, entry.vlan, &entry.address.0[..]) == (node, vlan, &frame[..6])
+        });
+        let entry = entry.expect("a static entry");
+        let name = |port: &u32| &self.network.nodes[node as usize].ports[*port as usize].name;
+        assert!(entry.ingress.iter().any(|ingress| name(ingress) == port));
+        let ports = entry.egress.iter().map(name).filter(|name| *name != port);
+        let next = ports.filter_map(|port| self.next(node, port, failed));
+        next.map(|(node, port)| (node, port, frame.to_vec())).collect()
     }
 }
 
 /// Brute force: each element is removed from a network of planes that run the files.
 #[test]
 fn each_failure_cuts_exactly_the_streams_of_the_report() {
-    let network = Network::parse(&ladder(), "net.toml").expect("a valid network");
+    each_failure_cuts_the_reported_streams(&ladder(), 0);
+}
+
+#[test]
+fn each_failure_cuts_exactly_those_also_with_labels_and_a_foreign_bridge() {
+    // The foreign bridge would have to copy frames of a listener that also forwards.
+    each_failure_cuts_the_reported_streams(&ladder_with(true), 1);
+}
+
+#[test]
+fn each_pair_of_failures_cuts_exactly_those_also_with_recovery_in_relays() {
+    let text = ladder_with(false);
+    let recovering =
+        text.replace("listeners = [\"d\"]", "listeners = [\"d\"]\nrecover-at = \"relays\"");
+    let counts = [text, recovering].map(|text| {
+        let network = Network::parse(&text, "net.toml").expect("a valid network");
+        let plan = Plan::new(&network, &PreviousRoutes::default());
+        let route = plan.routes[0].as_ref().expect("a route");
+        let stream = &network.streams[0];
+        let ends = [stream.talker, stream.listeners[0]].map(Element::Node);
+        let elements: Vec<Element> =
+            Element::all(&network).filter(|element| !ends.contains(element)).collect();
+        let mut cut = 0;
+        for (number, a) in elements.iter().enumerate() {
+            for b in &elements[number..] {
+                let mut world = World::new(&network, &plan);
+                let failed = [*a, *b];
+                let delivered = world.send(0, &failed, 0);
+                let is_cut = route.reached(&network, stream, &failed).is_empty();
+                assert_eq!(delivered.is_empty(), is_cut, "{failed:?}");
+                assert!(delivered.values().all(|copies| *copies == 1));
+                cut += usize::from(is_cut);
+            }
+        }
+        cut
+    });
+    assert!(counts[1] < counts[0], "{counts:?}");
+}
+
+fn each_failure_cuts_the_reported_streams(text: &str, refused: usize) {
+    let network = Network::parse(text, "net.toml").expect("a valid network");
     let plan = Plan::new(&network, &PreviousRoutes::default());
-    assert_eq!(plan.routed().count(), network.streams.len(), "{:?}", plan.streams);
+    assert_eq!(plan.routed().count() + refused, network.streams.len(), "{:?}", plan.streams);
     let mut cut = 0;
     let cases = Element::all(&network).map(Some).chain([None]);
     for failed in cases {
         let mut world = World::new(&network, &plan);
         let effects = failure::effects(&network, &plan, failed);
-        for index in 0..network.streams.len() {
+        for (index, _) in plan.routed() {
             let stream = &network.streams[index];
             for number in 0..5 {
-                let delivered = world.send(index, failed, number * 1_000_000);
+                let failed_elements: Vec<Element> = failed.into_iter().collect();
+                let delivered = world.send(index, &failed_elements, number * 1_000_000);
                 let missing: BTreeSet<u32> = stream
                     .listeners
                     .iter()
@@ -230,4 +317,48 @@ fn unprotected_streams_exit_with_1_and_errors_with_2() {
         let CommandOutput { code, err, .. } = run(arguments);
         assert!(code == 2 && err.contains(message), "{arguments:?}: {err}");
     }
+}
+
+#[test]
+fn discovered_files_become_a_network_that_can_be_planned() {
+    let directory = TemporaryDirectory::new("plan-discover");
+    let path = |name: &str| directory.file(name).to_str().expect("text").to_owned();
+    let ends = ["a", "b", "c", "d"];
+    for (number, node) in ends.iter().enumerate() {
+        let neighbor = |other: usize, port: &str| {
+            serde_json::json!({
+                "chassis": { ends[other % 4]: { "id": { "type": "mac", "value": format!("02:00:00:00:00:0{}", other % 4) } } },
+                "port": { "id": { "type": "ifname", "value": port } }
+            })
+        };
+        let interface = [
+            serde_json::json!({ "eth1": neighbor(number + 1, "eth2") }),
+            serde_json::json!({ "eth2": neighbor(number + 3, "eth1") }),
+        ];
+        let lldp = serde_json::json!({ "lldp": { "interface": interface } });
+        fs::write(path(&format!("{node}.lldp.json")), lldp.to_string()).expect("a file");
+    }
+    let mut files: Vec<String> =
+        ends.iter().map(|node| path(&format!("{node}.lldp.json"))).collect();
+    // The output of this host's doctor, of which a defect may be a remark.
+    let CommandOutput { out, .. } = run(&["doctor", "--json"]);
+    fs::write(path("a.doctor.json"), out).expect("a file");
+    files.push(path("a.doctor.json"));
+    let mut arguments = vec!["plan", "discover"];
+    arguments.extend(files.iter().map(String::as_str));
+    let CommandOutput { code, out, err } = run(&arguments);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let net = path("net.toml");
+    arguments.extend(["-o", &net]);
+    assert_eq!(run(&arguments).code, 0);
+    assert_eq!(fs::read_to_string(&net).expect("a file"), out);
+    let CommandOutput { code, err, .. } = run(&arguments);
+    assert!(code == 2 && err.contains("exists; use a new file"), "{err}");
+    let stream = "[[stream]]\nname = \"s\"\ntalker = \"a\"\nlisteners = [\"c\"]\n\
+                  address = \"01:00:5e:00:00:01\"\ninterval-us = 1000\nsize = 100\n";
+    fs::write(&net, out + stream).expect("a file");
+    let CommandOutput { code, out, err } = run(&["plan", &net, "--what-if"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let CommandOutput { code, err, .. } = run(&["plan", "discover", &net]);
+    assert!(code == 2 && err.contains("net.toml") && err.contains("neither JSON nor XML"), "{err}");
 }

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::common::{onbeat, run};
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use onbeat_netdev::{Ethtool, Handle, Namespace, PrivateMounts, VethEnd};
 use onbeat_node::control::{NodeStatus, PortMode};
@@ -174,6 +175,14 @@ fn life_cycle(directory: &TemporaryDirectory) {
     assert!(bad(&["show", "relay"]).starts_with("onbeat: no node \"relay\" is running"));
 
     let daemon = Daemon::start(&file, directory);
+    let pid = Pid::from_raw(daemon.0.id() as i32);
+    kill(pid, Signal::SIGSTOP).unwrap();
+    waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
+    assert!(bad(&["show"]).contains(&format!(
+        "is stopped by a signal and cannot respond; continue it with: kill -CONT {pid}"
+    )));
+    kill(pid, Signal::SIGCONT).unwrap();
+    good(&["show"]);
     assert_eq!(daemon.stop(Signal::SIGINT).code(), Some(0), "Ctrl-C");
     bad(&["down", path]);
 

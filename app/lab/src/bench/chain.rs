@@ -11,7 +11,7 @@
 use std::iter;
 use std::time::Duration;
 
-use onbeat_frer::dataplane::{Mode, PortSpec};
+use onbeat_frer::dataplane::{Mode, PortSpec, ReceiveQueues};
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
 
 use crate::Result;
@@ -44,6 +44,8 @@ impl Stations {
 pub(super) struct Interface {
     pub(super) name: String,
     pub(super) index: u32,
+    /// Receive queues.
+    pub(super) queues: u32,
 }
 
 impl Interface {
@@ -54,7 +56,7 @@ impl Interface {
             interface: self.name.clone(),
             ifindex: self.index,
             mode: Mode::Native,
-            serial_queues: true,
+            queues: if self.queues == 1 { ReceiveQueues::Single } else { ReceiveQueues::Serial },
             running: Vec::new(),
         }
     }
@@ -174,7 +176,7 @@ fn pair(
     }
     let end = |handle: &Handle, name: &str| {
         let link = handle.wait_carrier(name, BOUND)?;
-        Ok::<_, crate::Error>(Interface { name: name.to_owned(), index: link.index })
+        Ok::<_, crate::Error>(Interface { name: name.to_owned(), index: link.index, queues })
     };
     Ok((end(handle, name)?, end(peer, peer_name)?))
 }

@@ -12,6 +12,7 @@ use onbeat_frer::spec::{
     Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
     VlanAction,
 };
+use onbeat_frer::wildcard::{Scope, Wildcard, WildcardReading};
 use onbeat_frer_xdp::{Options, Plane};
 use onbeat_netdev::Handle;
 use onbeat_realtime::interrupt;
@@ -45,6 +46,8 @@ pub(super) enum Protection {
     Streams(u32),
     /// A link redundancy entity of PRP, on two paths.
     Prp,
+    /// The wildcard of all frames, on two paths.
+    Wildcard,
 }
 
 impl Protection {
@@ -52,12 +55,12 @@ impl Protection {
     pub(super) fn streams(self) -> u32 {
         match self {
             Self::Streams(streams) => streams,
-            Self::Prp => 1,
+            Self::Prp | Self::Wildcard => 1,
         }
     }
 }
 
-/// A chain with FRER or PRP.
+/// A chain with FRER, PRP or a wildcard.
 #[derive(Debug)]
 pub(super) struct ProtectedChain {
     pub(super) chain: Chain,
@@ -103,19 +106,34 @@ impl ProtectedChain {
         Ok(Self { chain, paths, protection: Protection::Streams(streams), a, b })
     }
 
-    /// With link redundancy entities: the talker is the host of A.
-    pub(super) fn with_prp(stations: &Stations, chain: Chain) -> Result<Self> {
+    /// With PRP, or the wildcard of all frames: the talker is the host of A.
+    pub(super) fn of_all_frames(
+        stations: &Stations,
+        chain: Chain,
+        protection: Protection,
+    ) -> Result<Self> {
         let [a_ports, b_ports] = chain.ports(2);
         let set = |mac: MacAddress| {
-            let parameters = entity(mac, [mac; 2]);
-            move |plane: &mut Plane, names: &[String]| plane.set_lre(names, Some(&parameters))
+            let link = entity(mac, [mac; 2]);
+            move |plane: &mut Plane, names: &[String]| match protection {
+                Protection::Wildcard => {
+                    let (name, scope) = (String::from("all"), Scope::All);
+                    plane.set_wildcards(names, &[Wildcard { name, scope, link }])
+                }
+                _ => plane.set_lre(names, Some(&link)),
+            }
         };
         let a = node("A", &stations.a, &a_ports, 1, set(frames::SOURCE))?;
         let b = node("B", &stations.b, &b_ports, 1, set(LISTENER))?;
         // After a start, an entity is silent.
-        let is_silent = || a.supervise().is_ok_and(|ms| ms.is_some_and(|ms| ms < LIFE_CHECK_MS));
+        let is_silent = || match protection {
+            Protection::Wildcard => a.read_wildcards().is_ok_and(|wildcards| {
+                wildcards.iter().any(|wildcard| wildcard.silence_ms.is_some())
+            }),
+            _ => a.supervise().is_ok_and(|ms| ms.is_some_and(|ms| ms < LIFE_CHECK_MS)),
+        };
         interrupt::wait_until(SILENCE, || !is_silent())?;
-        Ok(Self { chain, paths: 2, protection: Protection::Prp, a, b })
+        Ok(Self { chain, paths: 2, protection, a, b })
     }
 
     /// The counters of B's sequence recovery of a stream.
@@ -129,17 +147,25 @@ impl ProtectedChain {
 
     /// The current counters of the nodes.
     pub(super) fn counted(&self) -> Result<FrerNodeCounters> {
-        let Protection::Streams(streams) = self.protection else { return self.counted_prp() };
+        let Protection::Streams(streams) = self.protection else {
+            return self.counted_entities();
+        };
         FrerNodeCounters::sum(streams, |node, stream| {
             let plane = if node == 0 { &self.a } else { &self.b };
             plane.read_stream(stream).map_err(failed(format!("read stream {stream:?}")))
         })
     }
 
-    fn counted_prp(&self) -> Result<FrerNodeCounters> {
+    fn counted_entities(&self) -> Result<FrerNodeCounters> {
         let read = |plane: &Plane| {
-            let reading = plane.read_lre().map_err(failed("read the PRP node".into()))?;
-            reading.ok_or_else(|| Error::Invalid("a node of the bench has no entity".into()))
+            let of_wildcard = |mut readings: Vec<WildcardReading>| readings.pop().map(|of| of.link);
+            let reading = match self.protection {
+                Protection::Wildcard => plane.read_wildcards().map(of_wildcard),
+                _ => plane.read_lre(),
+            };
+            reading
+                .map_err(failed("read a node".into()))?
+                .ok_or_else(|| Error::Invalid("a node of the bench has no entity".into()))
         };
         let (a, b) = (read(&self.a)?, read(&self.b)?);
         let sum = |count: fn(&LanCounters) -> u64| b.lans.iter().map(count).sum::<u64>();
@@ -261,7 +287,6 @@ pub(super) fn plane_options(max_streams: u32) -> Options {
     Options {
         directory: None,
         max_streams,
-        max_nodes: MAX_NODES,
         test_clock: false,
         // The programs that count output run for all frames of the machine, those of the limit as well.
         count_output: false,

@@ -92,7 +92,7 @@ fn a_short_run_yields_a_complete_outcome() {
         }
         let name = format!("time per frame, {source}");
         let Some(Figure::Counters(times)) = outcome.figures.get(&name) else { panic!("{name}") };
-        assert_eq!(times.rows.len(), 12, "{times:?}");
+        assert_eq!(times.rows.len(), 14, "{times:?}");
     }
     let Some(Figure::Distribution(delays)) = outcome.figures.get("one-way delay") else { panic!() };
     let names: Vec<_> = delays.series.iter().map(|series| series.name.as_str()).collect();

@@ -63,7 +63,8 @@ Exit status: 0 all checks hold, 1 a check failed (measured values are invalid), 
     /// A managing and a controlled node run in OPERATIONAL. The wire between them, the same for all
     /// back ends, records the times of their frames. The machine is idle, or loaded by 400 processes
     /// that exchange messages like hackbench. The main value is the tail of the response time if the
-    /// driver responds (xdp, module), compared with a node that responds itself (packet).
+    /// driver responds (xdp, module), compared with a node that responds itself (packet). The reference is the
+    /// minimum possible delay: an XDP program that reflects each poll (row `limit`).
     #[command(mut_arg("backends", |backends| backends.value_parser(names(powerlink::backends())).help(
         "Back ends to measure [default: all]. For an unavailable back end, the result states the reason"
     )))]
@@ -72,7 +73,7 @@ Exit status: 0 all checks hold, 1 a check failed (measured values are invalid), 
 Examples:
   onbeat bench powerlink
   onbeat bench powerlink --json > powerlink.json
-  onbeat bench powerlink --cycles 2000 --periods 1ms --backends packet,xdp
+  onbeat bench powerlink --cycles 2000 --periods 1ms --backends limit,xdp
 
 The defaults take ten minutes.
 

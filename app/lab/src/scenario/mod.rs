@@ -15,6 +15,7 @@ mod matrix;
 mod options;
 mod outage;
 mod phase;
+mod plan;
 mod powerlink;
 mod probe;
 mod protect;
@@ -128,6 +129,18 @@ const SCENARIOS: &[Scenario] = &[
         defaults: &[],
         network: ladder::network,
         play: &TypedPlay(ladder::play),
+    },
+    Scenario {
+        name: "plan",
+        summary: "run the files of onbeat plan on twelve nodes; fail each link and node: loss as what-if reports",
+        example: "--backend packet",
+        about: "Twelve nodes in three rings run the files that onbeat plan writes for \
+                /usr/share/doc/onbeat/examples/plan/rings.toml. Each link is cut, and each node loses all its links. Streams lose \
+                frames exactly where --what-if reports an interruption, and no frame elsewhere.",
+        shows: &["failures"],
+        defaults: &[("seconds", "0.2")],
+        network: plan::network,
+        play: &TypedPlay(plan::play),
     },
     Scenario {
         name: "unmatched",

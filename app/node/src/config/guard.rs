@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use nix::unistd::User;
 use onbeat_irq_core::policy::{Budget, Policy, Rank, Settings};
-use onbeat_irq_guard::{Config, DropPoint, Namespaces, Rule};
+use onbeat_irq_guard::{BudgetScope, Config, DropPoint, Namespaces, Rule};
 
 use super::reader::{self, Value};
 use super::realtime::parse as parse_text;
@@ -21,6 +22,10 @@ const MOST_BUDGETS: usize = 64;
 const COMMAND_HELP: &str = "use at most 15 octets, as /proc/PID/comm has them; \\xNN is an octet";
 
 const CGROUP_HELP: &str = "use a value such as \"/system.slice\", as /proc/PID/cgroup has it";
+
+const USER_HELP: &str = "use a name or a number of this host; list users: getent passwd";
+
+const PER_HELP: &str = "write \"process\", \"command\", \"cgroup\", \"user\" or \"rule\": these processes share the budget";
 
 const DROP_AT_HELP: &str = "write \"tc\", or \"xdp\" to drop in the driver if it supports XDP";
 
@@ -114,8 +119,23 @@ fn rule(value: &Value<'_>) -> Option<Rule> {
         text("command", Rule::is_command, "matches no process: it is too long", COMMAND_HELP);
     let is_path = |path: &str| path.starts_with('/');
     let cgroup = text("cgroup", is_path, "matches no process: it is not absolute", CGROUP_HELP);
+    let user = table.take("user").and_then(|value| user(&value));
+    let per = table.take("per");
+    let per = per.and_then(|value| parse_text::<BudgetScope>(&value, PER_HELP));
     let us = table.require("us-per-second", "100000");
     let us = us.and_then(|value| value.number(1..=MOST_US_PER_SECOND));
     table.finish();
-    Some(Rule { command, cgroup, budget: Budget { ns_per_s: u64::from(us?) * 1000 } })
+    let budget = Budget { ns_per_s: u64::from(us?) * 1000 };
+    Some(Rule { command, cgroup, user, per: per.unwrap_or_default(), budget })
+}
+
+/// A user of this host, by name or number.
+fn user(value: &Value<'_>) -> Option<u32> {
+    let text = value.text()?;
+    let named = || User::from_name(text).ok().flatten().map(|user| user.uid.as_raw());
+    let user = text.parse().ok().or_else(named);
+    if user.is_none() {
+        value.fault(format!("{text:?} is no user of this host"), USER_HELP);
+    }
+    user
 }

@@ -34,6 +34,7 @@ pub use onbeat_config::{ConfigError, LoadError, Warnings};
 use onbeat_config::{diagnostic, interface, reader, realtime, suggestions, text};
 use onbeat_frer::prp::Lan;
 use onbeat_frer::spec::{PortId, Stream};
+use onbeat_frer::wildcard::MAX_IN_KERNEL;
 use onbeat_frer_user::PollMode;
 use onbeat_host::{Error, PrivateDirectory};
 use onbeat_realtime::Profile;
@@ -101,6 +102,10 @@ pub struct NodeConfig {
     pub max_streams: u32,
     /// Path of the control socket.
     pub control: PathBuf,
+    /// Group whose members may query the node; none: [`READER_GROUP`], if it exists.
+    ///
+    /// [`READER_GROUP`]: crate::control::READER_GROUP
+    pub readers: Option<String>,
     /// Directory in a bpffs where the data plane is pinned.
     pub pin: PathBuf,
     /// Events of streams.
@@ -255,16 +260,30 @@ impl Config {
         if !self.node.protocol.supports(backend) {
             return unsupported(format!("protocol = \"{}\"", self.node.protocol));
         }
-        if let (Some(wildcard), true) = (self.wildcards.first(), backend != Backend::Packet) {
-            return unsupported(format!(
-                "type = {:?} of stream {:?}",
-                wildcard.scope.name(),
-                wildcard.name
-            ));
+        match (&self.wildcards[..], backend) {
+            ([wildcard, ..], Backend::Xsk) => {
+                return unsupported(format!(
+                    "type = {:?} of stream {:?}",
+                    wildcard.scope.name(),
+                    wildcard.name
+                ));
+            }
+            (wildcards, Backend::Xdp) if wildcards.len() > MAX_IN_KERNEL => {
+                return unsupported(format!(
+                    "more than {MAX_IN_KERNEL} wildcards, here {}",
+                    wildcards.len()
+                ));
+            }
+            _ => {}
         }
         self.node.backend = backend;
         self.ports.iter_mut().for_each(|port| port.backend = backend);
         Ok(())
+    }
+
+    /// Host ports with two LANs or paths: of a PRP node, or of wildcards.
+    pub fn links(&self) -> impl Iterator<Item = &LinkConfig> {
+        self.wildcards.iter().map(|wildcard| &wildcard.link).chain(&self.prp)
     }
 
     /// The port with this [`PortId`].

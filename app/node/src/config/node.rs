@@ -46,6 +46,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
         realtime: Profile::default(),
         max_streams: DEFAULT_MAX_STREAMS,
         control: PathBuf::new(),
+        readers: None,
         pin: PathBuf::new(),
         events: EventsConfig::default(),
         guard: None,
@@ -74,6 +75,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
         let named = table.take("control");
         control_at = named.as_ref().map(Value::span);
         control = named.and_then(|value| path(&value, SOCKET_PATH_LENGTH));
+        config.readers = table.take("readers").and_then(|value| read_group(&value));
         pin = table.take("pin").and_then(|value| read_pin(&value));
         table.finish();
     }
@@ -95,6 +97,20 @@ fn path(value: &Value<'_>, longest: usize) -> Option<PathBuf> {
     } else {
         return Some(text.into());
     }
+    None
+}
+
+/// The name of a group, as useradd(8) permits it.
+fn read_group(value: &Value<'_>) -> Option<String> {
+    const LONGEST: usize = 32;
+    let group = value.text()?;
+    let is_first = |octet: u8| octet.is_ascii_alphabetic() || octet == b'_';
+    let is_next = |octet: u8| is_first(octet) || octet.is_ascii_digit() || b".-".contains(&octet);
+    let mut octets = group.bytes();
+    if group.len() <= LONGEST && octets.next().is_some_and(is_first) && octets.all(is_next) {
+        return Some(group.into());
+    }
+    value.fault(format!("{group:?} is not the name of a group"), "use a name of /etc/group");
     None
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use onbeat_frer::spec::{Egress, Member, PortId, Rewrite, SequenceTag};
-use onbeat_frer::wildcard::Scope;
+use onbeat_frer::wildcard::{MAX_IN_KERNEL, Scope};
 
 use super::block::Location;
 use super::prp::LinkTable;
@@ -173,6 +173,13 @@ pub(super) fn check<'a>(
     let mut scopes: HashMap<(PortId, Scope), &str> = HashMap::new();
     let mut reported: HashSet<[&str; 2]> = HashSet::new();
     let mut wildcards = Vec::new();
+    if let (Some(table), Backend::Xdp) = (tables.get(MAX_IN_KERNEL), node.backend) {
+        let message = format!(
+            "the back end \"xdp\" has at most {MAX_IN_KERNEL} wildcards, not {}",
+            tables.len()
+        );
+        table.fault(faults, message, "set backend = \"packet\" in [node]");
+    }
     for table in tables {
         let WildcardTable { name, scope, host, paths, .. } = table;
         let type_name = scope.name();
@@ -193,7 +200,7 @@ pub(super) fn check<'a>(
         let at = &table.member;
         for port in [host, &paths[0], &paths[1]] {
             let port_config = &ports[usize::from(port.0)];
-            if port_config.backend != Backend::Packet {
+            if port_config.backend == Backend::Xsk {
                 faults.note(
                     at.span.clone(),
                     &at.path,
@@ -202,7 +209,7 @@ pub(super) fn check<'a>(
                         port_config.backend.to_string(),
                         port_config.name
                     ),
-                    "set backend = \"packet\" in [node], and no other one on this port",
+                    "set backend = \"xdp\" or \"packet\" in [node], and no other one on this port",
                 );
             }
             let is_host = port == host;

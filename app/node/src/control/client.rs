@@ -13,7 +13,10 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::{Event, EventStart, NodeStatus, NodeTables, Request, Response, StreamPaths, orphan};
+use super::{
+    Event, EventStart, NodeStatus, NodeTables, READER_GROUP, READERS, Request, Response,
+    StreamPaths, orphan,
+};
 
 /// Default directory of control sockets.
 pub const DIRECTORY: &str = onbeat_host::RUN;
@@ -84,7 +87,10 @@ pub enum ClientError {
         path: PathBuf,
     },
     /// This user may not open the socket or the directory of sockets.
-    #[error("control socket {path:?}: permission denied; run the command as root")]
+    #[error(
+        "control socket {path:?}: permission denied; run the command as root, or, to read the state of a node, as a \
+         member of group {READER_GROUP:?} (usermod -aG {READER_GROUP} USER, then log in again)"
+    )]
     Forbidden {
         /// The socket or directory.
         path: PathBuf,
@@ -106,6 +112,17 @@ pub enum ClientError {
         path: PathBuf,
         /// Cause.
         source: serde_json::Error,
+    },
+    /// A signal has stopped the daemon. Its programs in the kernel forward on.
+    #[error(
+        "control socket {path:?}: process {pid} is stopped by a signal and cannot respond; continue it with: \
+         kill -CONT {pid}"
+    )]
+    Stopped {
+        /// The socket.
+        path: PathBuf,
+        /// The process that listens.
+        pid: u32,
     },
     /// The daemon has exited.
     #[error("control socket {path:?}: the node closed the connection without a response")]
@@ -181,6 +198,10 @@ impl Client {
         if fs::read_dir(directory).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
             && !name.is_some_and(|name| name.contains('/'))
         {
+            // Readers have sockets of their own.
+            if directory == Path::new(DIRECTORY) && !discover(Path::new(READERS)).is_empty() {
+                return Client::to_node(name, Path::new(READERS));
+            }
             return Err(ClientError::Forbidden { path: directory.into() });
         }
         let nodes = discover(directory);
@@ -227,11 +248,16 @@ impl Client {
 
     /// Like [`Client::connect`], with a timeout of one second for each response.
     pub fn connect_briefly(path: &Path) -> Result<Client, ClientError> {
-        let client = Client::connect_in(path, PROBE_TIMEOUT)?;
+        Client::connect_with(path, PROBE_TIMEOUT)
+    }
+
+    /// Like [`Client::connect`], with this timeout of at least one second for each response.
+    pub fn connect_with(path: &Path, timeout: Duration) -> Result<Client, ClientError> {
+        let client = Client::connect_in(path, timeout)?;
         let stream = client.stream.get_ref();
         let timeouts = stream
-            .set_read_timeout(Some(PROBE_TIMEOUT))
-            .and_then(|()| stream.set_write_timeout(Some(PROBE_TIMEOUT)));
+            .set_read_timeout(Some(timeout))
+            .and_then(|()| stream.set_write_timeout(Some(timeout)));
         timeouts.map_err(|source| ClientError::Io { path: path.into(), source })?;
         Ok(client)
     }
@@ -259,6 +285,9 @@ impl Client {
 
     /// Sends a request and waits for the response. [`Response::Error`] becomes [`ClientError::Refused`].
     pub fn request(&mut self, request: &Request) -> Result<Response, ClientError> {
+        if let Some(pid) = self.listener().filter(|pid| onbeat_host::is_stopped(*pid)) {
+            return Err(ClientError::Stopped { path: self.path.clone(), pid });
+        }
         let line = self.exchange(request).map_err(|source| {
             let path = self.path.clone();
             match source.kind() {

@@ -14,8 +14,10 @@ mod event;
 mod nodes;
 mod orphan;
 mod paths;
+mod readers;
 mod server;
 mod status;
+mod summary;
 mod table;
 mod wildcards;
 
@@ -29,12 +31,14 @@ pub use nodes::{
     HostStatus, LanFrames, LanStatus, NodesStatus, ProxyStatus, RemoteNode, nodes_table,
 };
 pub use paths::{PathStatus, Skew, StreamPaths, paths_table};
+pub use readers::{READER_GROUP, READERS, ReaderError};
 pub(crate) use server::in_directory;
 pub use server::{BindError, EVENT_WAIT, MAX_FOLLOWERS, Reply, Server};
 pub use status::{
     EgressStatus, GenerationStatus, LinkState, MemberStatus, MemoryStatus, NodeStatus, PortMode,
     PortStatus, RecoveryStatus, StreamStatus, UnknownStream,
 };
+pub use summary::{DetailedStream, NodeSummary, StreamTotals, StreamTrouble};
 pub use table::{node_table, stream_detail};
 pub use wildcards::{
     NodeTables, SenderFrames, SenderStatus, WildcardPath, WildcardStatus, WildcardTables,
@@ -49,6 +53,14 @@ pub enum Request {
     Ping,
     /// Queries the state of the node, its ports and streams.
     Show,
+    /// Queries sums over all streams, and the state of few.
+    Summary {
+        /// Patterns of names of streams to list: `*` matches any characters, `?` one. Streams in trouble follow.
+        #[serde(default)]
+        streams: Vec<String>,
+        /// Maximum number of listed streams.
+        limit: u32,
+    },
     /// Queries the paths of streams with sequence recovery.
     Paths {
         /// Name of the only stream; none: all of them.
@@ -94,6 +106,26 @@ pub enum Request {
     Reload,
     /// Removes the node and stops the daemon.
     Stop,
+}
+
+impl Request {
+    /// Whether it changes nothing.
+    pub fn is_read_only(&self) -> bool {
+        match self {
+            Self::Ping
+            | Self::Show
+            | Self::Summary { .. }
+            | Self::Paths { .. }
+            | Self::Nodes
+            | Self::Events { .. } => true,
+            Self::Reset { .. }
+            | Self::AddStreams { .. }
+            | Self::ChangeStreams { .. }
+            | Self::RemoveStreams { .. }
+            | Self::Reload
+            | Self::Stop => false,
+        }
+    }
 }
 
 /// Start of an event query.
@@ -145,6 +177,11 @@ pub enum Response {
     Status {
         /// The state.
         status: Box<NodeStatus>,
+    },
+    /// To [`Request::Summary`].
+    Summary {
+        /// The summary.
+        summary: Box<NodeSummary>,
     },
     /// To [`Request::Paths`].
     Paths {

@@ -1,10 +1,12 @@
 //! The tables of a PRP node, as `show --nodes` prints them.
 
+use std::cmp::Reverse;
+
 use onbeat_frer::prp::{BlockCause, HostCounters, LanCounters, LanRecord, NodeKind, Reading};
 use onbeat_report::format::{duration_ns, integer};
 use serde::{Deserialize, Serialize};
 
-use super::table::columns;
+use super::table::{columns, first_rows};
 
 /// The tables and counters of a PRP node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,35 +150,67 @@ impl NodesStatus {
     }
 }
 
+/// A counter of a LAN in its table.
+struct LanColumn {
+    title: &'static str,
+    count: fn(&LanCounters) -> u64,
+    /// Whether it is left out while it is 0 on all LANs.
+    is_optional: bool,
+}
+
+impl LanColumn {
+    const fn always(title: &'static str, count: fn(&LanCounters) -> u64) -> Self {
+        Self { title, count, is_optional: false }
+    }
+
+    const fn optional(title: &'static str, count: fn(&LanCounters) -> u64) -> Self {
+        Self { title, count, is_optional: true }
+    }
+}
+
+/// The first one is the sum of those up to "TO STACK".
+const LAN_COLUMNS: [LanColumn; 14] = [
+    LanColumn::always("#RECEIVED", |lan| lan.received),
+    LanColumn::always("#ACCEPTED", |lan| lan.accepted),
+    LanColumn::always("#DUPLICATES", |lan| lan.duplicates),
+    LanColumn::always("#UNTAGGED", |lan| lan.untagged),
+    LanColumn::always("#SUPERVISION", |lan| lan.supervision),
+    LanColumn::optional("#INVALID SUPERVISION", |lan| lan.invalid_supervision),
+    LanColumn::optional("#UNREAD SUPERVISION", |lan| lan.unread_supervision),
+    LanColumn::always("#OWN", |lan| lan.own),
+    LanColumn::optional("#BLOCKED", |lan| lan.blocked),
+    LanColumn::always("#TO STACK", |lan| lan.passed),
+    LanColumn::always("#WRONG LAN", |lan| lan.wrong_lan),
+    LanColumn::optional("#OTHER PROTOCOL", |lan| lan.other_protocol),
+    LanColumn::optional("#FOREIGN CLAIMS", |lan| lan.foreign_claims),
+    LanColumn::optional("#MALFORMED", |lan| lan.malformed),
+];
+
+/// Table of the LANs. Counters of rare frames have a column if there is such a frame.
+fn lans_table(lans: &[LanStatus]) -> String {
+    let is_listed = |column: &&LanColumn| {
+        !column.is_optional || lans.iter().any(|lan| (column.count)(&lan.counters) > 0)
+    };
+    let listed: Vec<_> = LAN_COLUMNS.iter().filter(is_listed).collect();
+    let titles = ["LAN"].into_iter().chain(listed.iter().map(|column| column.title));
+    let mut table = columns(&titles.collect::<Vec<_>>());
+    for lan in lans {
+        let counts = listed.iter().map(|column| integer((column.count)(&lan.counters)));
+        table.row([lan.port.clone()].into_iter().chain(counts).collect::<Vec<_>>());
+    }
+    table.to_string()
+}
+
 /// Tables of the LANs, the nodes and the stations behind the host port.
 pub fn nodes_table(status: &NodesStatus) -> String {
     let age = |age: Option<u64>| age.map_or_else(|| "–".to_owned(), |ns| duration_ns(ns as f64));
-    let mut lans = columns(&[
-        "LAN",
-        "#RECEIVED",
-        "#ACCEPTED",
-        "#DUPLICATES",
-        "#UNTAGGED",
-        "#SUPERVISION",
-        "#OWN",
-        "#WRONG LAN",
-        "#PASSED",
-    ]);
-    for lan in &status.lans {
-        let c = &lan.counters;
-        let counts = [
-            c.received,
-            c.accepted,
-            c.duplicates,
-            c.untagged,
-            c.supervision,
-            c.own,
-            c.wrong_lan,
-            c.passed,
-        ];
-        let counts = counts.into_iter().map(integer);
-        lans.row([lan.port.clone()].into_iter().chain(counts).collect::<Vec<_>>());
-    }
+    let mut text = format!(
+        "node {:?}, {}, next number {}\n\n{}\n",
+        status.node,
+        status.mac,
+        status.next_sequence,
+        lans_table(&status.lans)
+    );
     let mut nodes = columns(&[
         "NODE",
         "TYPE",
@@ -188,7 +222,13 @@ pub fn nodes_table(status: &NodesStatus) -> String {
         "#SUPERVISED",
         "REDBOX",
     ]);
-    for node in &status.nodes {
+    let heard = |node: &RemoteNode| {
+        let is_single = node.a.age_ns.is_none() || node.b.age_ns.is_none();
+        let frames = node.a.tagged + node.a.untagged + node.b.tagged + node.b.untagged;
+        (node.supervision_age_ns.is_none(), is_single, Reverse(frames))
+    };
+    let (listed, others) = first_rows(&status.nodes, heard);
+    for node in listed {
         nodes.row(vec![
             node.mac.clone(),
             node.kind.name().to_owned(),
@@ -201,10 +241,7 @@ pub fn nodes_table(status: &NodesStatus) -> String {
             node.redbox.clone().unwrap_or_else(|| "–".to_owned()),
         ]);
     }
-    let mut text = format!(
-        "node {:?}, {}, next number {}\n\n{lans}\n{nodes}",
-        status.node, status.mac, status.next_sequence
-    );
+    text += &format!("{nodes}{others}");
     match &status.host.blocked_by {
         Some(by) if *by == status.mac => {
             text +=
@@ -217,10 +254,58 @@ pub fn nodes_table(status: &NodesStatus) -> String {
     }
     if !status.proxies.is_empty() {
         let mut proxies = columns(&["STATION", "#AGE"]);
-        for proxy in &status.proxies {
+        let (listed, others) = first_rows(&status.proxies, |proxy| proxy.age_ns);
+        for proxy in listed {
             proxies.row(vec![proxy.mac.clone(), age(Some(proxy.age_ns))]);
         }
-        text += &format!("\n{proxies}");
+        text += &format!("\n{proxies}{others}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sum of the counters between RECEIVED and WRONG LAN, and RECEIVED.
+    fn sum_of_row(table: &str, lan: &str) -> (u64, u64) {
+        let row = table.lines().find(|line| line.starts_with(lan)).unwrap();
+        let count = |cell: &str| cell.replace(',', "").parse::<u64>().unwrap();
+        let counts: Vec<_> = row.split_whitespace().skip(1).map(count).collect();
+        let parts = table.lines().next().unwrap().split("WRONG LAN").next().unwrap();
+        let parts = parts.split("  ").filter(|title| !title.trim().is_empty()).count() - 2;
+        (counts[1..=parts].iter().sum(), counts[0])
+    }
+
+    #[test]
+    fn columns_of_a_lan_add_up() {
+        let (accepted, own, passed) = (900, 30, 10);
+        let usual = LanCounters { received: 940, accepted, own, passed, ..LanCounters::default() };
+        let lan = |port: &str, counters| LanStatus { port: port.into(), counters };
+        let table = lans_table(&[lan("a", usual), lan("b", LanCounters::default())]);
+        assert_eq!(
+            table,
+            "\
+LAN  RECEIVED  ACCEPTED  DUPLICATES  UNTAGGED  SUPERVISION  OWN  TO STACK  WRONG LAN
+a         940       900           0         0            0   30        10          0
+b           0         0           0         0            0    0         0          0
+"
+        );
+        assert_eq!(sum_of_row(&table, "a"), (940, 940));
+        let rare = LanCounters {
+            received: 10_459,
+            invalid_supervision: 2836,
+            unread_supervision: 6999,
+            blocked: 400,
+            duplicates: 224,
+            malformed: 810,
+            ..LanCounters::default()
+        };
+        let table = lans_table(&[lan("a", usual), lan("b", rare)]);
+        for title in ["INVALID SUPERVISION", "UNREAD SUPERVISION", "BLOCKED", "MALFORMED"] {
+            assert!(table.contains(title), "{table}");
+        }
+        assert_eq!(sum_of_row(&table, "a"), (940, 940), "{table}");
+        assert_eq!(sum_of_row(&table, "b"), (10_459, 10_459), "{table}");
+    }
 }

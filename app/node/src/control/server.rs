@@ -12,15 +12,33 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket,
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen as start_listening,
+    socket,
 };
 use nix::sys::stat::SFlag;
 use onbeat_host::{Holder, Lock, PrivateDirectory, command_line};
 
+use super::readers::{ReaderError, ReaderSocket};
 use super::{Request, Response};
 
 /// Maximum length of a request in octets, with its line end: sufficient for streams with the longest masks.
 const REQUEST_LENGTH: usize = 1 << 20;
+
+/// Limits of control clients, which are root's.
+const CONTROL: Limits = Limits { request_length: REQUEST_LENGTH, response_time: None };
+
+/// Limits of readers: any of them may be hostile.
+const READER: Limits =
+    Limits { request_length: 1 << 16, response_time: Some(Duration::from_secs(5)) };
+
+/// Readers together use at most one n-th of the daemon's time.
+const READER_SHARE: u32 = 4;
+
+/// Time that readers may use at once.
+const READER_BURST: Duration = Duration::from_millis(5);
+
+/// Number of octets above which a response of a reader is long: one of them is in memory at a time.
+const LONG_RESPONSE: usize = 1 << 20;
 
 /// Maximum number of clients that wait for events.
 pub const MAX_FOLLOWERS: usize = 32;
@@ -51,15 +69,59 @@ pub enum Reply {
 /// A listening control socket.
 #[derive(Debug)]
 pub struct Server {
-    listener: UnixListener,
+    control: Clients,
     path: PathBuf,
     directory: PrivateDirectory,
     name: String,
-    clients: Vec<Connection>,
-    /// Time at which a slot may be free, if all are in use.
-    room_at: Option<Instant>,
+    /// Other users, who change nothing, and take no slot of a control client.
+    readers: Option<(ReaderSocket, Clients)>,
     /// The process with the lock owns the path.
     _lock: Lock,
+}
+
+/// The clients of one socket.
+#[derive(Debug)]
+struct Clients {
+    listener: UnixListener,
+    connections: Vec<Connection>,
+    /// Time at which a slot may be free, if all are in use.
+    room_at: Option<Instant>,
+    limits: Limits,
+    /// Time that was used beyond the share of these clients; none: their time is not limited.
+    debt: Option<Debt>,
+}
+
+/// Limits of a client.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Maximum length of a request in octets.
+    request_length: usize,
+    /// Longest time of reading a response.
+    response_time: Option<Duration>,
+}
+
+/// Time of the daemon that readers used. It decreases by their share of the time that passes.
+#[derive(Debug, Clone, Copy)]
+struct Debt {
+    used: Duration,
+    at: Instant,
+    /// End of a pause in which no request is read, if there is one.
+    resumes_at: Option<Instant>,
+    /// Received requests may wait in memory.
+    interrupted: bool,
+}
+
+impl Debt {
+    fn left(self, now: Instant) -> Duration {
+        self.used.saturating_sub(now.saturating_duration_since(self.at) / READER_SHARE)
+    }
+
+    /// Adds time that was used until now. Beyond the time that may be used at once, a pause follows until all of it is
+    /// repaid.
+    fn add(&mut self, now: Instant, used: Duration) {
+        (self.used, self.at) = (self.left(now) + used, now);
+        self.resumes_at = (self.used >= READER_BURST).then(|| now + self.used * READER_SHARE);
+    }
 }
 
 /// Error of creating a control socket.
@@ -157,9 +219,19 @@ impl Server {
             directory.remove(&former)?;
         }
         let (path, name) = (path.to_owned(), name.to_owned());
-        let listener = listen_privately(&directory, &name)?;
-        let (clients, room_at) = (Vec::new(), None);
-        Ok(Server { listener, path, directory, name, clients, room_at, _lock: lock })
+        let private = || Ok(directory.set_mode(&name, 0o600)?);
+        let listener = listen::<BindError>(&directory, &name, private)?;
+        let control = Clients::new(listener, CONTROL, None);
+        Ok(Server { control, path, directory, name, readers: None, _lock: lock })
+    }
+
+    /// Listens for members of `group` too, in `directory`. They may query the node, and change nothing.
+    pub fn admit_readers(&mut self, directory: &Path, group: &str) -> Result<(), ReaderError> {
+        let (listener, socket) = ReaderSocket::bind(directory, &self.name, group)?;
+        let debt =
+            Debt { used: Duration::ZERO, at: Instant::now(), resumes_at: None, interrupted: false };
+        self.readers = Some((socket, Clients::new(listener, READER, Some(debt))));
+        Ok(())
     }
 
     /// The process that holds the lock of the node with this control socket, if any.
@@ -192,36 +264,145 @@ impl Server {
 
     /// Descriptors to poll before the next [`Server::step`].
     pub fn fds(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
-        let listener = self.room_at.is_none().then(|| (self.listener.as_fd(), PollFlags::POLLIN));
-        listener
-            .into_iter()
-            .chain(self.clients.iter().map(|client| (client.stream.as_fd(), client.interest())))
+        self.all().flat_map(Clients::fds)
     }
 
     /// When to call [`Server::step`] without a ready descriptor: a client times out, or its wait ends.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.clients.iter().map(Connection::deadline).chain(self.room_at).min()
+        self.all().filter_map(Clients::next_deadline).min()
     }
 
     /// Accepts clients, reads requests and writes responses without blocking. Call it also when an event occurs
     /// that a client may wait for.
     pub fn step(&mut self, now: Instant, mut handle: impl FnMut(&Request) -> Reply) {
+        self.control.step(now, &mut handle);
+        if let Some((_, readers)) = &mut self.readers {
+            readers.step(now, |request| {
+                if request.is_read_only() {
+                    return handle(request);
+                }
+                let message = "the socket for readers accepts no changes; run the command as root";
+                Reply::Now(Response::Error { message: message.to_owned() })
+            });
+        }
+    }
+
+    /// Writes pending responses before the daemon exits.
+    pub fn flush(&mut self, bound: Duration) {
+        let end = Instant::now() + bound;
+        // Readers may read slowly.
+        self.readers = None;
+        self.control.flush(end);
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Clients> {
+        [&self.control].into_iter().chain(self.readers.as_ref().map(|(_, clients)| clients))
+    }
+}
+
+impl Clients {
+    fn new(listener: UnixListener, limits: Limits, debt: Option<Debt>) -> Self {
+        Self { listener, connections: Vec::new(), room_at: None, limits, debt }
+    }
+
+    /// Whether no request is read for now.
+    fn pauses(&self) -> bool {
+        self.debt.is_some_and(|debt| debt.resumes_at.is_some()) || self.has_long_response()
+    }
+
+    /// Whether a reader has to read a long response before another one is written.
+    fn has_long_response(&self) -> bool {
+        self.debt.is_some()
+            && self.connections.iter().any(|client| client.pending() > LONG_RESPONSE)
+    }
+
+    fn fds(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let pauses = self.pauses();
+        let listens = self.room_at.is_none() && !pauses;
+        let listener = listens.then(|| (self.listener.as_fd(), PollFlags::POLLIN));
+        let connections = self.connections.iter().filter(move |client| !pauses || client.owes());
+        listener
+            .into_iter()
+            .chain(connections.map(|client| (client.stream.as_fd(), client.interest())))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let pauses = self.pauses();
+        let connections = self.connections.iter().filter(|client| !pauses || client.owes());
+        let room_at = self.room_at.filter(|_| !pauses);
+        let resumes_at = self.debt.and_then(|debt| match debt.resumes_at {
+            None if debt.interrupted && !pauses => Some(debt.at),
+            resumes_at => resumes_at,
+        });
+        connections.map(Connection::deadline).chain(room_at).chain(resumes_at).min()
+    }
+
+    fn step(&mut self, now: Instant, handle: impl FnMut(&Request) -> Reply) {
+        if self.debt.is_none() {
+            self.accept(now);
+            return self.serve(now, handle);
+        }
+        let started = Instant::now();
+        let is_late = |client: &Connection| client.owes() && now >= client.deadline();
+        self.connections.retain_mut(|client| client.write(now) && !is_late(client));
+        if let Some(debt) = &mut self.debt {
+            debt.resumes_at = debt.resumes_at.filter(|end| now < *end);
+        }
+        if !self.pauses() {
+            self.accept(now);
+            self.serve(now, handle);
+        }
+        if let Some(debt) = &mut self.debt {
+            let used = started.elapsed();
+            debt.add(now + used, used);
+        }
+    }
+
+    fn accept(&mut self, now: Instant) {
         self.room_at = None;
         while self.make_room(now) {
             match self.listener.accept() {
-                Ok((stream, _)) => self.clients.extend(Connection::new(stream, now)),
+                Ok((stream, _)) => {
+                    self.connections.extend(Connection::new(stream, now, self.limits));
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // No client waits, or the process is out of descriptors: the others are served.
                 Err(_) => break,
             }
         }
-        let mut followers = self.clients.iter().filter(|client| client.follows).count();
-        self.clients.retain_mut(|client| client.step(now, &mut followers, &mut handle));
+    }
+
+    /// Serves the connections in turn, readers until their time is used.
+    fn serve(&mut self, now: Instant, mut handle: impl FnMut(&Request) -> Reply) {
+        let end =
+            self.debt.map(|debt| Instant::now() + READER_BURST.saturating_sub(debt.left(now)));
+        let is_over = || end.is_some_and(|end| Instant::now() >= end);
+        let mut followers = self.connections.iter().filter(|client| client.follows).count();
+        self.set_interrupted(false);
+        let mut number = 0;
+        while let Some(client) = self.connections.get_mut(number) {
+            if client.step(now, &mut followers, &mut handle, &is_over) {
+                number += 1;
+            } else {
+                self.connections.remove(number);
+            }
+            if is_over() || self.has_long_response() {
+                // The next ones are first in the next turn.
+                self.connections.rotate_left(number);
+                return self.set_interrupted(true);
+            }
+        }
+    }
+
+    fn set_interrupted(&mut self, interrupted: bool) {
+        if let Some(debt) = &mut self.debt {
+            debt.interrupted = interrupted;
+        }
     }
 
     /// Returns whether there is a slot for another client. If not, records when one is free.
     fn make_room(&mut self, now: Instant) -> bool {
-        let commands = || self.clients.iter().enumerate().filter(|(_, client)| !client.follows);
+        let commands = || self.connections.iter().enumerate().filter(|(_, client)| !client.follows);
         if commands().count() < MAX_COMMAND_CLIENTS {
             return true;
         }
@@ -233,21 +414,19 @@ impl Server {
             self.room_at = Some(replaceable);
             return false;
         }
-        self.clients.remove(oldest);
+        self.connections.remove(oldest);
         true
     }
 
-    /// Writes pending responses before the daemon exits.
-    pub fn flush(&mut self, bound: Duration) {
-        let end = Instant::now() + bound;
+    fn flush(&mut self, end: Instant) {
         loop {
-            self.clients.retain_mut(|client| client.write(Instant::now()) && client.owes());
+            self.connections.retain_mut(|client| client.write(Instant::now()) && client.owes());
             let left = end.saturating_duration_since(Instant::now());
-            if self.clients.is_empty() || left.is_zero() {
+            if self.connections.is_empty() || left.is_zero() {
                 return;
             }
             let mut fds: Vec<PollFd<'_>> = self
-                .clients
+                .connections
                 .iter()
                 .map(|client| PollFd::new(client.stream.as_fd(), PollFlags::POLLOUT))
                 .collect();
@@ -319,7 +498,7 @@ fn is_file_with(directory: &PrivateDirectory, name: &str, is: impl Fn(&[u8]) -> 
 
 /// Whether no program uses the socket with this name, as after `kill -9`. This node's lock is free, so a program
 /// that listens there is another one.
-fn is_abandoned(directory: &PrivateDirectory, name: &str) -> bool {
+pub(super) fn is_abandoned(directory: &PrivateDirectory, name: &str) -> bool {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let connected = socket(AddressFamily::Unix, SockType::Stream, flags, None).and_then(|fd| {
         let path = directory.through_descriptor(name);
@@ -328,8 +507,12 @@ fn is_abandoned(directory: &PrivateDirectory, name: &str) -> bool {
     connected == Err(Errno::ECONNREFUSED)
 }
 
-/// No process can connect before `listen`, so none does before the mode is set.
-fn listen_privately(directory: &PrivateDirectory, name: &str) -> Result<UnixListener, BindError> {
+/// Listens on a new socket. No process can connect before `prepare` has set its owner and mode.
+pub(super) fn listen<E: From<BindError>>(
+    directory: &PrivateDirectory,
+    name: &str,
+    prepare: impl FnOnce() -> Result<(), E>,
+) -> Result<UnixListener, E> {
     let failed = |source| BindError::Io { path: directory.file(name), source };
     let bound = || -> io::Result<OwnedFd> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -340,10 +523,10 @@ fn listen_privately(directory: &PrivateDirectory, name: &str) -> Result<UnixList
         Ok(fd)
     };
     let fd = bound().map_err(failed)?;
-    let listening = || -> Result<(), BindError> {
-        directory.set_mode(name, 0o600)?;
-        let backlog = Backlog::new(16).map_err(|errno| failed(errno.into()))?;
-        listen(&fd, backlog).map_err(|errno| failed(errno.into()))
+    let listening = || -> Result<(), E> {
+        prepare()?;
+        let listening = Backlog::new(16).and_then(|backlog| start_listening(&fd, backlog));
+        Ok(listening.map_err(|errno| failed(errno.into()))?)
     };
     if let Err(error) = listening() {
         // Without the lock it would be taken for another program's.
@@ -380,10 +563,13 @@ struct Connection {
     active: Instant,
     /// The client closed its side, or a request is too long: close after the response.
     ending: bool,
+    /// Time at which the last response was read completely.
+    settled: Instant,
+    limits: Limits,
 }
 
 impl Connection {
-    fn new(stream: UnixStream, now: Instant) -> Option<Connection> {
+    fn new(stream: UnixStream, now: Instant, limits: Limits) -> Option<Connection> {
         stream.set_nonblocking(true).ok()?;
         Some(Connection {
             stream,
@@ -395,15 +581,26 @@ impl Connection {
             written: 0,
             active: now,
             ending: false,
+            settled: now,
+            limits,
         })
     }
 
     fn deadline(&self) -> Instant {
-        self.active + if self.waiting.is_some() { EVENT_WAIT } else { IDLE }
+        let idle = self.active + if self.waiting.is_some() { EVENT_WAIT } else { IDLE };
+        match self.limits.response_time {
+            Some(time) if self.owes() => idle.min(self.settled + time),
+            _ => idle,
+        }
     }
 
     fn owes(&self) -> bool {
-        self.written < self.output.len()
+        self.pending() > 0
+    }
+
+    /// Number of octets of the response that are not written.
+    fn pending(&self) -> usize {
+        self.output.len() - self.written
     }
 
     /// Requests are read only after the previous response is written.
@@ -417,8 +614,9 @@ impl Connection {
         now: Instant,
         followers: &mut usize,
         handle: &mut impl FnMut(&Request) -> Reply,
+        is_over: &impl Fn() -> bool,
     ) -> bool {
-        let stays = self.serve(now, followers, handle);
+        let stays = self.serve(now, followers, handle, is_over);
         if !stays && self.follows {
             *followers -= 1;
         }
@@ -430,12 +628,17 @@ impl Connection {
         now: Instant,
         followers: &mut usize,
         handle: &mut impl FnMut(&Request) -> Reply,
+        is_over: &impl Fn() -> bool,
     ) -> bool {
         loop {
             if !self.write(now) {
                 return false;
             }
             if self.owes() {
+                break;
+            }
+            self.settled = now;
+            if is_over() {
                 break;
             }
             if let Some((request, otherwise)) = self.waiting.take() {
@@ -517,8 +720,6 @@ impl Connection {
     }
 
     fn reply(&mut self, response: &Response) {
-        self.written = 0;
-        self.output.clear();
         // Plain data with text keys always has a JSON form.
         if serde_json::to_writer(&mut self.output, response).is_ok() {
             self.output.push(b'\n');
@@ -532,8 +733,9 @@ impl Connection {
             Ok(0) => self.ending = true,
             Ok(length) => {
                 self.input.extend_from_slice(&chunk[..length]);
-                if self.input.len() >= REQUEST_LENGTH && self.line_end().is_none() {
-                    let message = format!("request longer than {REQUEST_LENGTH} octets");
+                if self.input.len() >= self.limits.request_length && self.line_end().is_none() {
+                    let message =
+                        format!("request longer than {} octets", self.limits.request_length);
                     self.reply(&Response::Error { message });
                     self.input.clear();
                     self.searched = 0;
@@ -560,6 +762,10 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return false,
             }
+        }
+        if !self.owes() {
+            // A long response keeps no memory.
+            (self.output, self.written) = (Vec::new(), 0);
         }
         true
     }

@@ -244,7 +244,7 @@ impl RecoveryStatus {
 }
 
 /// Serializes counters with their names as keys.
-mod counters {
+pub(super) mod counters {
     use std::collections::BTreeMap;
 
     use onbeat_frer::counters::Counters;
@@ -252,7 +252,7 @@ mod counters {
     use serde::ser::Serializer;
     use serde_json::Value;
 
-    pub(super) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         set: &Counters,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
@@ -260,7 +260,7 @@ mod counters {
             .collect_map(Counters::FIELDS.iter().map(|field| (field.name, (field.value)(set))))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Counters, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Counters, D::Error> {
         let values = BTreeMap::<String, Value>::deserialize(from)?;
         let mut set = Counters::default();
         for field in Counters::FIELDS {

@@ -13,6 +13,22 @@ use super::wildcards;
 /// Mark of the output of a stream while one of its ports loses frames.
 const LOSES: &str = "*";
 
+/// Rows of a table of nodes that are printed: forged sources must not bury the others.
+const MOST_ROWS: usize = 64;
+
+/// Returns the rows that precede by rank, in their order, and a line on the others.
+pub(super) fn first_rows<T, K: Ord>(rows: &[T], rank: impl Fn(&T) -> K) -> (Vec<&T>, String) {
+    let mut places: Vec<usize> = (0..rows.len()).collect();
+    places.sort_by_key(|place| rank(&rows[*place]));
+    let others = places.split_off(places.len().min(MOST_ROWS)).len() as u64;
+    places.sort_unstable();
+    let line = match others {
+        0 => String::new(),
+        _ => format!("and {} not listed; --json has all\n", count(others, "other")),
+    };
+    (places.into_iter().map(|place| &rows[place]).collect(), line)
+}
+
 /// Table of the node, its ports and streams.
 pub fn node_table(status: &NodeStatus) -> String {
     let mut text = format!(
@@ -73,7 +89,9 @@ pub fn node_table(status: &NodeStatus) -> String {
             let _ = writeln!(text, "\nport {}: frames are lost: {why}", port.name);
         }
         if port.lost.total() > 0 {
-            let _ = writeln!(text, "\nport {}: frames lost: {}", port.name, port.lost);
+            let remedy =
+                port.lost.remedy().map_or_else(String::new, |remedy| format!(": {remedy}"));
+            let _ = writeln!(text, "\nport {}: frames lost: {}{remedy}", port.name, port.lost);
         }
         if let Some(why) = &port.unfinished_checksums {
             let _ = writeln!(text, "\nport {}: {why}", port.name);
@@ -371,5 +389,21 @@ stream back  recover
   egress     talker  output 1,000
 "
         );
+    }
+
+    /// 500 sources that were heard once, among nodes with many frames.
+    #[test]
+    fn forged_sources_do_not_bury_the_others() {
+        let frames: Vec<u32> = (0..500).map(|n| if n % 10 == 3 { 1000 + n } else { 1 }).collect();
+        let (listed, others) = first_rows(&frames, |frames| std::cmp::Reverse(*frames));
+        assert_eq!(
+            (listed.len(), others.as_str()),
+            (64, "and 436 others not listed; --json has all\n")
+        );
+        assert_eq!(listed.iter().filter(|frames| ***frames > 1).count(), 50);
+        let of_many: Vec<_> = listed.into_iter().filter(|frames| **frames > 1).collect();
+        assert!(of_many.is_sorted(), "in their order");
+        let (listed, others) = first_rows(&frames[..64], |frames| *frames);
+        assert!(listed.into_iter().eq(&frames[..64]) && others.is_empty());
     }
 }

@@ -1,11 +1,13 @@
 //! Wildcards, as `show` and `show --nodes` print them.
 
+use std::cmp::Reverse;
+
 use onbeat_frer::prp::{HostCounters, LanRecord, NodeReading};
 use onbeat_frer::wildcard::{Scope, WildcardReading};
 use onbeat_report::format::{duration_ns, integer};
 use serde::{Deserialize, Serialize};
 
-use super::table::columns;
+use super::table::{columns, first_rows};
 use super::{HostStatus, NodesStatus, ProxyStatus};
 
 /// The tables of a node, by its protocol.
@@ -199,14 +201,19 @@ pub fn wildcards_table(tables: &WildcardTables) -> String {
     let mut text = format!("node {:?}\n", tables.node);
     for wildcard in &tables.wildcards {
         let mut paths =
-            columns(&["PATH", "#RECEIVED", "#ACCEPTED", "#DUPLICATES", "#OWN", "#PASSED"]);
+            columns(&["PATH", "#RECEIVED", "#ACCEPTED", "#DUPLICATES", "#OWN", "#TO STACK"]);
         for path in &wildcard.paths {
             let counts =
                 [path.received, path.accepted, path.duplicates, path.own, path.passed].map(integer);
             paths.row([path.port.clone()].into_iter().chain(counts).collect::<Vec<_>>());
         }
         let mut senders = columns(&["SENDER", "#A", "#A AGE", "#B", "#B AGE"]);
-        for sender in &wildcard.senders {
+        let heard = |sender: &SenderStatus| {
+            let is_single = sender.a.age_ns.is_none() || sender.b.age_ns.is_none();
+            (is_single, Reverse(sender.a.tagged + sender.b.tagged))
+        };
+        let (listed, others) = first_rows(&wildcard.senders, heard);
+        for sender in listed {
             senders.row(vec![
                 sender.mac.clone(),
                 integer(sender.a.tagged),
@@ -216,7 +223,7 @@ pub fn wildcards_table(tables: &WildcardTables) -> String {
             ]);
         }
         text += &format!(
-            "\nwildcard {:?} ({}) of port {:?}, {}, next number {}\n\n{paths}\n{senders}",
+            "\nwildcard {:?} ({}) of port {:?}, {}, next number {}\n\n{paths}\n{senders}{others}",
             wildcard.name,
             wildcard.scope(),
             wildcard.host.port,
@@ -225,10 +232,11 @@ pub fn wildcards_table(tables: &WildcardTables) -> String {
         );
         if !wildcard.stations.is_empty() {
             let mut stations = columns(&["STATION", "#AGE"]);
-            for station in &wildcard.stations {
+            let (listed, others) = first_rows(&wildcard.stations, |station| station.age_ns);
+            for station in listed {
                 stations.row(vec![station.mac.clone(), age(Some(station.age_ns))]);
             }
-            text += &format!("\n{stations}");
+            text += &format!("\n{stations}{others}");
         }
     }
     text
@@ -286,9 +294,9 @@ node \"a\"
 
 wildcard \"rest\" (all) of port \"host\", 02:00:00:00:00:01, next number 12340
 
-PATH   RECEIVED  ACCEPTED  DUPLICATES  OWN  PASSED
-path1     1,000       700         300    0       0
-path2     1,002       300         700    2       0
+PATH   RECEIVED  ACCEPTED  DUPLICATES  OWN  TO STACK
+path1     1,000       700         300    0         0
+path2     1,002       300         700    2         0
 
 SENDER                 A    A AGE  B  B AGE
 02:00:00:00:00:07  1,000  1.50 ms  0      –

@@ -62,7 +62,7 @@ pub struct Protection {
     pub protected: Option<String>,
     /// MTU of the interface to create.
     pub mtu: Option<u32>,
-    /// The data plane; `None`: XDP if it has the format and all drivers support it, else packet sockets.
+    /// The data plane; `None`: XDP if all drivers support it, else packet sockets.
     pub backend: Option<Backend>,
 }
 
@@ -90,7 +90,7 @@ pub struct Plan {
     name: String,
     /// The configuration file.
     pub text: String,
-    /// The changes, one per line.
+    /// The changes, one per line, and what could not be checked.
     pub changes: Vec<String>,
 }
 
@@ -104,13 +104,8 @@ impl Protection {
             let rule = name_rule();
             return Err(ProtectError::Name { name: self.name.clone(), rule });
         }
-        if let (Format::RTag, Some(backend)) = (self.format, self.backend)
-            && backend != Backend::Packet
-        {
-            return Err(ProtectError::Backend { backend });
-        }
         let handle = Handle::open().map_err(run::Error::from)?;
-        process::refuse_running(&self.name)?;
+        process::refuse_running(&self.name, &handle)?;
         process::refuse_stopped(&self.name, &handle)?;
         let mut obstacles = Obstacles::default();
         let links = self.lans.each_ref().map(|name| obstacles.lan(&handle, name));
@@ -128,19 +123,17 @@ impl Protection {
         for link in links.iter().flatten().filter(|link| raised(link).is_some()) {
             obstacles.session(&handle, link);
         }
+        let unchecked = obstacles.unchecked();
         obstacles.into_result()?;
         let [Some(a), Some(b)] = &links else { unreachable!("a missing one is an obstacle") };
-        let backend = match (self.backend, self.format) {
-            (Some(backend), _) => backend,
-            (None, Format::RTag) => Backend::Packet,
-            (None, Format::Prp) => {
-                let interfaces = self.lans.iter().chain(&self.protected).map(String::as_str);
-                run::prp_backend(interfaces)?
-            }
-        };
+        let interfaces = self.lans.iter().chain(&self.protected).map(String::as_str);
+        let is_prp = self.format == Format::Prp;
+        let backend =
+            self.backend.map_or_else(|| run::redundancy_backend(interfaces, is_prp), Ok)?;
         let text = self.text(backend, [raised(a), raised(b)]);
         Config::parse(&text, &self.name).map_err(run::Error::from)?;
-        let changes = self.changes([a, b], raised, protected.as_ref());
+        let mut changes = self.changes(&handle, [a, b], raised, protected.as_ref());
+        changes.extend(unchecked.map(str::to_owned));
         Ok(Plan { name: self.name.clone(), text, changes })
     }
 
@@ -192,6 +185,7 @@ impl Protection {
 
     fn changes(
         &self,
+        handle: &Handle,
         links: [&Link; 2],
         raised: impl Fn(&Link) -> Option<u32>,
         protected: Option<&Link>,
@@ -230,6 +224,9 @@ impl Protection {
             let mut line = format!("{}: {} {lan}; promiscuous", link.name, self.format.network());
             if self.format == Format::Prp {
                 line += ", received frames are not merged (GRO, LRO)";
+                if handle.arp_ignore(&link.name).is_ok_and(|level| level == 0) {
+                    line += ", answers ARP requests for its own addresses only (arp_ignore)";
+                }
             }
             if !link.up {
                 line += ", set up";
@@ -249,13 +246,18 @@ impl Plan {
     /// # Errors
     /// The node runs already, or cannot start; the file cannot be written.
     pub fn start(&self, lifetime: Lifetime) -> Result<StartedNode, ProtectError> {
-        process::refuse_running(&self.name)?;
+        let handle = Handle::open().map_err(run::Error::from)?;
+        let _alone = process::lock(&self.name)?;
+        process::refuse_running(&self.name, &handle)?;
         // A signal ends the wait, and the node is removed.
         let _signals = Guard::install();
         let (file, existed) = self.write(lifetime)?;
         let started = process::start(&self.name, &file, lifetime);
         if started.is_err() {
-            self.remove_failed(lifetime, existed)?;
+            // The cause is that of the start.
+            if let Err(error) = self.remove_failed(lifetime, existed) {
+                tracing::warn!("{error}");
+            }
         }
         started
     }
@@ -265,14 +267,18 @@ impl Plan {
         if lifetime == Lifetime::Permanent && !file_existed {
             process::disable(&self.name)?;
         }
-        match run::down(&self.name, false) {
-            Err(run::Error::UnknownNode { .. }) => {}
-            removal => _ = removal?,
+        let removal = match run::down(&self.name, false) {
+            Err(run::Error::UnknownNode { .. }) => Ok(run::Removal::Complete),
+            removal => removal,
+        };
+        // With settings left, the file and the log serve the next attempt.
+        if !matches!(removal, Ok(run::Removal::SettingsLeft | run::Removal::DataPlaneLeft)) {
+            if !file_existed {
+                remove_file(lifetime, &self.name)?;
+            }
+            remove_log(&self.name)?;
         }
-        if !file_existed {
-            remove_file(lifetime, &self.name)?;
-        }
-        remove_log(&self.name)
+        Ok(removal.map(drop)?)
     }
 
     /// Writes the file; returns whether it existed with the same content.
@@ -283,7 +289,12 @@ impl Plan {
         if directory.stat(&name).map_err(run::Error::from)?.is_some() {
             let text = onbeat_host::file::read_text(&path, crate::config::LONGEST);
             if text.ok().as_deref() != Some(&self.text) {
-                return Err(ProtectError::ForeignFile { path, name: self.name.clone() });
+                let remedy = if is_marked(lifetime, &name)? {
+                    format!("remove its node first with: onbeat protect --undo {}", self.name)
+                } else {
+                    "move the file".to_owned()
+                };
+                return Err(ProtectError::ForeignFile { path, remedy });
             }
             return Ok((path, true));
         }
@@ -301,6 +312,7 @@ pub fn undo(name: &str) -> Result<run::Removal, ProtectError> {
     if !is_name(name) {
         return Err(ProtectError::Name { name: name.to_owned(), rule: name_rule() });
     }
+    let _alone = process::lock(name)?;
     refuse_own_session(name)?;
     if is_marked(Lifetime::Permanent, &file_name(name))? {
         process::disable(name)?;
@@ -313,24 +325,38 @@ pub fn undo(name: &str) -> Result<run::Removal, ProtectError> {
         Err(run::Error::UnknownNode { .. }) => run::Removal::Complete,
         removal => removal?,
     };
-    remove_log(name)?;
-    for lifetime in [Lifetime::Boot, Lifetime::Permanent] {
-        remove_file(lifetime, name)?;
+    // What is left is removed by the next attempt, which knows the node by its file.
+    if removal == run::Removal::Complete {
+        remove_log(name)?;
+        for lifetime in [Lifetime::Boot, Lifetime::Permanent] {
+            remove_file(lifetime, name)?;
+        }
     }
     Ok(removal)
 }
 
-/// Refuses to remove the interface that carries the session of this command.
-fn refuse_own_session(name: &str) -> Result<(), ProtectError> {
+/// Refuses to remove a node that created the interface of this command's session, or changed the MTU of its interface.
+///
+/// # Errors
+/// [`ProtectError::Session`].
+pub fn refuse_own_session(name: &str) -> Result<(), ProtectError> {
     let handle = Handle::open().map_err(run::Error::from)?;
     if !process::is_here(name, &handle) {
         return Ok(());
     }
-    let Ok(link) = handle.link(name) else { return Ok(()) };
-    match session::over(&handle, &link) {
-        None => Ok(()),
-        Some((address, on)) => Err(ProtectError::Session { address, on }),
+    let (created, resized) = run::interfaces_to_restore(name);
+    for (names, change) in [
+        (created, "would be removed"),
+        (resized, "would get its former MTU, which interrupts some drivers"),
+    ] {
+        for interface in names {
+            let Ok(link) = handle.link(&interface) else { continue };
+            if let Some((address, on)) = session::over(&handle, &link) {
+                return Err(ProtectError::Session { address, on, interface, change });
+            }
+        }
     }
+    Ok(())
 }
 
 /// Returns the names of nodes that this command started or saved.

@@ -7,7 +7,7 @@ use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Link, MAX_NAME};
 
 use super::session;
-use crate::config::{Backend, VETH_SUFFIX};
+use crate::config::VETH_SUFFIX;
 use crate::{control, run};
 
 /// Why a redundant interface cannot be created or removed.
@@ -15,14 +15,19 @@ use crate::{control, run};
 pub enum ProtectError {
     /// The session of this command would end.
     #[error(
-        "this ssh session uses {address} on {on:?}, which would be removed; connect to another address of this host, or \
-         run the command from a console"
+        "this ssh session uses {address} on {on:?}{}, which {change}; connect to another address of this host, or \
+         run the command from a console",
+        above(on, interface)
     )]
     Session {
         /// The address of the session.
         address: IpAddr,
         /// The interface that carries it.
         on: String,
+        /// The interface that would change: the same, or one below.
+        interface: String,
+        /// What would happen to it.
+        change: &'static str,
     },
     /// Not the name of a node.
     #[error("{name:?} is not a valid name; use {rule}")]
@@ -37,11 +42,26 @@ pub enum ProtectError {
     Obstacles(Vec<String>),
     /// A node of this name runs.
     #[error(
-        "node {name:?} runs already; remove it first with: onbeat protect --undo {name}, or use another --name"
+        "node {name:?} runs already{}",
+        if *is_here {
+            format!("; remove it first with: onbeat protect --undo {name}, or use another --name")
+        } else {
+            " in another network namespace; use another --name".to_owned()
+        }
     )]
     Running {
         /// Its name.
         name: String,
+        /// Whether it runs in this network namespace.
+        is_here: bool,
+    },
+    /// Another process creates or removes a node of this name.
+    #[error("node {name:?} is being created or removed by {holder}; wait until it has ended")]
+    Busy {
+        /// Its name.
+        name: String,
+        /// The process.
+        holder: String,
     },
     /// The daemon of a node of this name was killed.
     #[error(
@@ -54,22 +74,15 @@ pub enum ProtectError {
         /// Its configuration.
         file: PathBuf,
     },
-    /// A data plane that the format does not have.
-    #[error("--format rtag requires --backend packet, not {backend}; remove --backend")]
-    Backend {
-        /// The data plane.
-        backend: Backend,
-    },
     /// A file of other content.
     #[error(
-        "{path:?} exists, and differs from the configuration of this command; use another --name, move the file, or \
-         remove the node with: onbeat protect --undo {name}"
+        "{path:?} exists, and differs from the configuration of this command; use another --name, or {remedy}"
     )]
     ForeignFile {
         /// The file.
         path: PathBuf,
-        /// Name of the node.
-        name: String,
+        /// What makes room for another one.
+        remedy: String,
     },
     /// A node that this command did not create.
     #[error(
@@ -122,18 +135,28 @@ pub enum ProtectError {
 
 /// Obstacles that were found.
 #[derive(Debug, Default)]
-pub(super) struct Obstacles(Vec<String>);
+pub(super) struct Obstacles {
+    found: Vec<String>,
+    /// Whether locks of interfaces were not readable.
+    unread: bool,
+}
 
 impl Obstacles {
     pub(super) fn into_result(self) -> Result<(), ProtectError> {
-        if self.0.is_empty() { Ok(()) } else { Err(ProtectError::Obstacles(self.0)) }
+        if self.found.is_empty() { Ok(()) } else { Err(ProtectError::Obstacles(self.found)) }
+    }
+
+    /// Returns what could not be checked.
+    pub(super) fn unchecked(&self) -> Option<&'static str> {
+        let what = "not checked without root: whether another process uses the interfaces";
+        self.unread.then_some(what)
     }
 
     /// Returns the interface of a LAN.
     pub(super) fn lan(&mut self, handle: &Handle, name: &str) -> Option<Link> {
         let link = self.link(handle, name)?;
         if is_wireless(&link.name) {
-            self.0.push(format!(
+            self.found.push(format!(
                 "interface {name:?} is a wireless station, which sends frames of its own address only; use a tunnel over \
                  it (such as gretap or vxlan), or a bridge with 4addr (WDS)"
             ));
@@ -146,21 +169,21 @@ impl Obstacles {
         let link = match handle.link(name) {
             Ok(link) => link,
             Err(error) => {
-                self.0.push(format!("{error}; ip link lists the interfaces"));
+                self.found.push(format!("{error}; ip link lists the interfaces"));
                 return None;
             }
         };
         if link.loopback {
-            self.0.push(format!(
+            self.found.push(format!(
                 "interface {name:?} is the loopback interface; use an Ethernet interface"
             ));
         } else if link.mac.is_none() {
-            self.0.push(format!(
+            self.found.push(format!(
                 "interface {name:?} is no Ethernet interface; use one with a MAC address"
             ));
         }
         if link.master.is_some() {
-            self.0.push(format!(
+            self.found.push(format!(
                 "interface {name:?} belongs to a bridge or a bond, which would forward frames a second time; remove it \
                  from there: ip link set {name} nomaster"
             ));
@@ -173,11 +196,15 @@ impl Obstacles {
     pub(super) fn new_interface(&mut self, handle: &Handle, name: &str) {
         let longest = MAX_NAME - VETH_SUFFIX.len();
         if name.len() > longest {
-            self.0.push(format!(
+            self.found.push(format!(
                 "the name {name:?} is too long for an interface; use {longest} characters at most"
             ));
+        } else if ["all", "default"].contains(&name) {
+            self.found.push(format!(
+                "the kernel reserves the name {name:?}, which no interface can have; use another --name"
+            ));
         } else if handle.link(name).is_ok() {
-            self.0.push(format!("interface {name:?} exists; use another --name"));
+            self.found.push(format!("interface {name:?} exists; use another --name"));
         }
     }
 
@@ -186,7 +213,7 @@ impl Obstacles {
         let links: Vec<&Link> = lans.iter().flatten().chain(protected).collect();
         for (place, link) in links.iter().enumerate() {
             if links[..place].iter().any(|other| other.index == link.index) {
-                self.0.push(format!(
+                self.found.push(format!(
                     "interface {:?} is named twice; use different interfaces",
                     link.name
                 ));
@@ -197,9 +224,8 @@ impl Obstacles {
     /// Checks that a change of the MTU does not interrupt the session of this command.
     pub(super) fn session(&mut self, handle: &Handle, link: &Link) {
         let Some((address, on)) = session::over(handle, link) else { return };
-        let above =
-            if on == link.name { String::new() } else { format!(", above {:?}", link.name) };
-        self.0.push(format!(
+        let above = above(&on, &link.name);
+        self.found.push(format!(
             "this ssh session uses {address} on {on:?}{above}, whose MTU would change, which interrupts some drivers; set \
              the MTU of {:?} first, or run the command from a console",
             link.name
@@ -208,15 +234,27 @@ impl Obstacles {
 
     /// Checks that no other process has the interface.
     fn unused(&mut self, handle: &Handle, link: &Link) {
-        // Without privileges the locks are not readable.
-        let holder = InterfaceLock::holder(handle.namespace(), link.index).ok().flatten();
-        if let Some(holder) = holder {
-            self.0.push(format!(
-                "interface {:?} is used by {holder}; stop it, or use another interface",
+        let holder = InterfaceLock::holder(handle.namespace(), link.index);
+        self.unread |= holder.is_err();
+        if let Ok(Some(holder)) = holder {
+            self.found.push(format!(
+                "interface {:?} is used by {holder}; stop it (a node: onbeat protect --undo NAME, or onbeat down NAME), or use another interface",
+                link.name
+            ));
+        }
+        for node in run::stopped_nodes_of(handle, &link.name) {
+            self.found.push(format!(
+                "interface {:?} still has the settings of node {node:?}, which was stopped; start it again with: onbeat run \
+                 FILE, or remove it with: onbeat down {node}",
                 link.name
             ));
         }
     }
+}
+
+/// Describes the interface below the one of a session.
+fn above(on: &str, interface: &str) -> String {
+    if on == interface { String::new() } else { format!(", above {interface:?}") }
 }
 
 fn is_wireless(interface: &str) -> bool {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use onbeat_host::{PrivateDirectory, RUN};
+use onbeat_host::{Lock, PrivateDirectory, RUN, command_line};
 use onbeat_netdev::Handle;
 use onbeat_realtime::interrupt;
 
@@ -18,6 +18,9 @@ use crate::run;
 /// Longest time until a started node answers.
 const START: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Begin of the line of a command that failed.
+const ERROR: &str = "onbeat: ";
 
 /// Present if systemd is the service manager of this host.
 const SYSTEMD: &str = "/run/systemd/system";
@@ -33,11 +36,26 @@ pub struct StartedNode {
     pub is_enabled: bool,
 }
 
-pub(super) fn refuse_running(name: &str) -> Result<(), ProtectError> {
+pub(super) fn refuse_running(name: &str, handle: &Handle) -> Result<(), ProtectError> {
     match Client::to_node(Some(name), Path::new(DIRECTORY)) {
-        Ok(_) => Err(ProtectError::Running { name: name.to_owned() }),
+        Ok(_) => {
+            Err(ProtectError::Running { name: name.to_owned(), is_here: is_here(name, handle) })
+        }
         Err(_) => Ok(()),
     }
+}
+
+/// Prevents other commands from creating or removing a node of this name.
+pub(super) fn lock(name: &str) -> Result<Lock, ProtectError> {
+    let directory = PrivateDirectory::create(Path::new(RUN)).map_err(run::Error::from)?;
+    // No name of a node begins with a dot.
+    let lock = Lock::take(&directory, &format!(".{name}.protect"), &command_line());
+    lock.map_err(|error| match error {
+        onbeat_host::Error::Locked { holder, .. } => {
+            ProtectError::Busy { name: name.to_owned(), holder: holder.to_string() }
+        }
+        other => run::Error::from(other).into(),
+    })
 }
 
 /// Refuses a node whose daemon ended without restoring the host.
@@ -84,7 +102,7 @@ pub(super) fn start(
         wait(name, None)?
     } else {
         let log = Path::new(RUN).join(log_name(name));
-        let mut child = spawn(file, &log)?;
+        let mut child = spawn(name, file, &log)?;
         wait(name, Some((&mut child, &log)))?
     };
     Ok(StartedNode { status, file: file.to_owned(), is_enabled })
@@ -116,11 +134,13 @@ fn systemctl(arguments: &[&str]) -> Result<(), ProtectError> {
 }
 
 /// Starts the daemon in a process group of its own, which a terminal does not signal.
-fn spawn(file: &Path, log: &Path) -> Result<Child, ProtectError> {
+fn spawn(name: &str, file: &Path, log: &Path) -> Result<Child, ProtectError> {
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/usr/bin/onbeat"));
     let failed = |source| ProtectError::Spawn { program: program.clone(), source };
     // The configuration can be in another one.
     PrivateDirectory::create(Path::new(RUN)).map_err(run::Error::from)?;
+    // Whatever has its name, such as a symbolic link.
+    super::remove_log(name)?;
     let output = onbeat_host::output::create(log).map_err(failed)?;
     let errors = output.try_clone().map_err(failed)?;
     let mut command = Command::new(&program);
@@ -172,9 +192,12 @@ fn sends(tables: &NodeTables) -> bool {
     }
 }
 
-/// Returns the last lines of a log.
+/// Returns the error at the end of a log, or its last lines.
 fn last_lines(log: &Path) -> String {
     let text = onbeat_host::file::read_text(log, 1 << 20).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().rev().take(4).collect();
-    lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    let lines: Vec<&str> = text.lines().collect();
+    let error = lines.iter().rposition(|line| line.starts_with(ERROR));
+    let first = error.unwrap_or(lines.len().saturating_sub(4));
+    let lines = lines[first..].join("\n");
+    lines.strip_prefix(ERROR).unwrap_or(&lines).to_owned()
 }

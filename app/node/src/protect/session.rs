@@ -19,11 +19,19 @@ const MOST_PARENTS: usize = 64;
 /// Maximum size of an environment in octets.
 const LONGEST_ENVIRONMENT: u64 = 1 << 20;
 
-/// Returns the addresses of this host in the ssh sessions that this process is part of.
-pub(super) fn addresses() -> BTreeSet<IpAddr> {
+/// The addresses of an ssh session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Session {
+    /// That of this host.
+    local: IpAddr,
+    client: IpAddr,
+}
+
+/// Returns the ssh sessions that this process is part of.
+fn sessions() -> BTreeSet<Session> {
     let own = std::env::var(VARIABLE).ok();
-    let mut addresses: BTreeSet<IpAddr> =
-        own.iter().filter_map(|connection| local_address(connection)).collect();
+    let mut sessions: BTreeSet<Session> =
+        own.iter().filter_map(|connection| Session::parse(connection)).collect();
     let mut pid = std::process::id();
     for _ in 0..MOST_PARENTS {
         match parent(pid) {
@@ -32,9 +40,9 @@ pub(super) fn addresses() -> BTreeSet<IpAddr> {
             _ => break,
         }
         let environment = read(&format!("/proc/{pid}/environ"));
-        addresses.extend(environment.iter().filter_map(|environment| in_environment(environment)));
+        sessions.extend(environment.iter().filter_map(|environment| in_environment(environment)));
     }
-    addresses
+    sessions
 }
 
 fn parent(pid: u32) -> Option<u32> {
@@ -54,48 +62,54 @@ fn read(path: &str) -> Option<Vec<u8>> {
     (octets.len() as u64 <= LONGEST_ENVIRONMENT).then_some(octets)
 }
 
-/// The local address in an environment.
-fn in_environment(environment: &[u8]) -> Option<IpAddr> {
+/// The session of an environment.
+fn in_environment(environment: &[u8]) -> Option<Session> {
     let mut variables = environment.split(|octet| *octet == 0);
     let value = variables
         .find_map(|variable| variable.strip_prefix(VARIABLE.as_bytes())?.strip_prefix(b"="))?;
-    local_address(std::str::from_utf8(value).ok()?)
+    Session::parse(std::str::from_utf8(value).ok()?)
 }
 
-/// The address of this host in "CLIENT PORT SERVER PORT".
-fn local_address(connection: &str) -> Option<IpAddr> {
-    let fields: Vec<&str> = connection.split(' ').collect();
-    let [client, client_port, server, server_port] = fields[..] else { return None };
-    // Without the interface of a link-local address.
-    let address = |text: &str| text.split('%').next()?.parse::<IpAddr>().ok();
-    address(client)?;
-    client_port.parse::<u16>().ok()?;
-    server_port.parse::<u16>().ok()?;
-    Some(match address(server)? {
-        // As a socket of IPv6 names an address of IPv4.
-        IpAddr::V6(mapped) => mapped.to_ipv4_mapped().map_or(IpAddr::V6(mapped), IpAddr::V4),
-        v4 @ IpAddr::V4(_) => v4,
-    })
+impl Session {
+    /// Parses "CLIENT PORT SERVER PORT".
+    fn parse(connection: &str) -> Option<Self> {
+        let fields: Vec<&str> = connection.split(' ').collect();
+        let [client, client_port, server, server_port] = fields[..] else { return None };
+        // Without the interface of a link-local address.
+        let address = |text: &str| match text.split('%').next()?.parse().ok()? {
+            // As a socket of IPv6 names an address of IPv4.
+            IpAddr::V6(mapped) => {
+                Some(mapped.to_ipv4_mapped().map_or(IpAddr::V6(mapped), IpAddr::V4))
+            }
+            v4 @ IpAddr::V4(_) => Some(v4),
+        };
+        client_port.parse::<u16>().ok()?;
+        server_port.parse::<u16>().ok()?;
+        Some(Self { client: address(client)?, local: address(server)? })
+    }
 }
 
-/// Returns the session's address on an interface, or on one that is stacked above it, with the name of that interface.
+/// Returns the address of a session that uses an interface, or one that is stacked above it, with the name of that
+/// interface: it has the address, or the route to the client.
 pub(super) fn over(handle: &Handle, link: &Link) -> Option<(IpAddr, String)> {
-    let addresses = addresses();
-    if addresses.is_empty() {
+    let sessions = sessions();
+    if sessions.is_empty() {
         return None;
     }
     let above = handle.stacked_above(link.index).unwrap_or_default();
-    let names: Vec<String> = std::iter::once(link.name.clone())
-        .chain(above.into_iter().map(|above| above.name))
-        .collect();
+    let links: Vec<Link> = std::iter::once(link.clone()).chain(above).collect();
     let local = handle.namespace().run(|| getifaddrs().map(Iterator::collect::<Vec<_>>));
     let local = local.ok()?.ok()?;
+    // Of a session with another namespace, no interface here has the address.
     local.into_iter().find_map(|entry| {
         let storage = entry.address?;
         let v4 = storage.as_sockaddr_in().map(|socket| IpAddr::V4(socket.ip()));
         let v6 = storage.as_sockaddr_in6().map(|socket| IpAddr::V6(socket.ip()));
-        let address = v4.or(v6).filter(|address| addresses.contains(address))?;
-        names.contains(&entry.interface_name).then_some((address, entry.interface_name))
+        let address = v4.or(v6)?;
+        let session = sessions.iter().find(|session| session.local == address)?;
+        let route = handle.route(session.local, session.client).ok().flatten();
+        let uses = |link: &&Link| link.name == entry.interface_name || Some(link.index) == route;
+        links.iter().find(uses).map(|link| (address, link.name.clone()))
     })
 }
 
@@ -110,7 +124,8 @@ mod tests {
             ("fe80::2%eth1 1234 fe80::1%eth1 22", "fe80::1"),
             ("::ffff:192.0.2.9 1234 ::ffff:192.0.2.1 22", "192.0.2.1"),
         ] {
-            assert_eq!(local_address(connection), address.parse().ok(), "{connection}");
+            let session = Session::parse(connection).map(|session| session.local);
+            assert_eq!(session, address.parse().ok(), "{connection}");
         }
     }
 
@@ -126,11 +141,12 @@ mod tests {
             "192.0.2.9 99999 192.0.2.1 22",
             "192.0.2.9 1 $(reboot) 22",
         ] {
-            assert_eq!(local_address(connection), None, "{connection:?}");
+            assert_eq!(Session::parse(connection), None, "{connection:?}");
         }
         let environment =
             b"A=1\0XSSH_CONNECTION=a\0SSH_CONNECTION=192.0.2.9 1 192.0.2.1 22\0B=\xff\0";
-        assert_eq!(in_environment(environment), Some(IpAddr::from([192, 0, 2, 1])));
+        let [client, local] = [9, 1].map(|host| IpAddr::from([192, 0, 2, host]));
+        assert_eq!(in_environment(environment), Some(Session { local, client }));
         for environment in [&b""[..], b"\0\0", b"SSH_CONNECTION", b"SSH_CONNECTION=\xff\xff\0"] {
             assert_eq!(in_environment(environment), None);
         }

@@ -25,6 +25,7 @@ use super::error::{Error, Result};
 use super::events::{EventSubject, Events};
 use super::interfaces;
 use super::journal::Journal;
+use super::master::Masters;
 use super::mtu::Mtus;
 use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
@@ -56,6 +57,7 @@ pub(super) struct Node {
     /// By port: last known state of its link.
     presence: BTreeMap<String, LinkState>,
     pub(super) mtus: Mtus,
+    pub(super) masters: Masters,
     /// By port with mode "auto" that is not in native mode: cause and remedy.
     pub(super) not_native: BTreeMap<String, String>,
     /// By port whose driver refused native mode: index and MTU of the interface.
@@ -120,8 +122,8 @@ impl Node {
         }
         check(&devices, &config)?;
         let plane = open(&config, pins)?;
-        let layout = Layout::new(&config.node, &config.ports, config.prp.as_ref(), &config.streams);
-        let mut events = Events::new(config.node.events.keep);
+        let layout = Layout::new(&config.node, &config.ports, config.links(), &config.streams);
+        let mut events = Events::new(&config.node.name, config.node.events.keep);
         events.record(&EventSubject::default(), EventDetail::Started);
         let (streams, prp) = (config.streams.clone(), config.prp.clone());
         let wildcards = config.wildcards.clone();
@@ -133,6 +135,7 @@ impl Node {
             sweep: None,
             presence: BTreeMap::new(),
             mtus: Mtus::new(),
+            masters: Masters::new(),
             not_native: BTreeMap::new(),
             refused: BTreeMap::new(),
             frames_lost: BTreeMap::new(),
@@ -186,6 +189,7 @@ impl Node {
         self.watcher.update(config, before, &self.setup.streams);
         self.sweep = self.setup.streams.iter().filter_map(sweep_interval).min();
         self.read_mtus();
+        self.read_masters();
         let ports = &self.setup.ports;
         self.presence.retain(|name, _| ports.iter().any(|port| port.name == *name));
         for port in ports {
@@ -278,13 +282,13 @@ impl Node {
         if old.control != now.control {
             return needs_restart("control", &old.control.display(), &now.control.display());
         }
-        if let Some(prp) = &new.prp {
-            self.plane.check_max_nodes(prp.max_nodes)?;
-        }
+        self.plane.check_max_nodes(max_nodes(&new))?;
         let changed = self.change_to(new);
         if changed.is_err() {
             // Undo preparations and attachments for the new file.
-            (0..self.setup.ports.len()).for_each(|index| self.follow(index));
+            for index in 0..self.setup.ports.len() {
+                self.follow(index).unwrap_or_else(|error| tracing::error!("{error}"));
+            }
             self.drop_former_ports().unwrap_or_else(|error| tracing::warn!("{error}"));
         }
         changed
@@ -301,14 +305,14 @@ impl Node {
             self.devices.prepare(&new.ports[index], &mut self.journal)?;
         }
         check(&self.devices, &new)?;
-        let layout = Layout::new(&new.node, &new.ports, new.prp.as_ref(), &new.streams);
+        let layout = Layout::new(&new.node, &new.ports, new.links(), &new.streams);
         self.find_peers(&layout.ports, Instant::now());
         for &index in &fresh {
             self.attach(&layout, index, false, true)?;
         }
         self.report_frame_loss(&layout, EgressPorts::All)?;
         // Nothing is applied of a file that is refused.
-        new.prp.as_ref().map_or(Ok(()), |prp| self.refuse_generic_veth(&new.ports, prp))?;
+        new.links().try_for_each(|link| self.refuse_generic_veth(&new.ports, link))?;
         let counted = self.read_changing_shares(&new)?;
         let counted_by_wildcards = self.wildcard_shares()?;
         self.apply(&new.ports, &new.streams)?;
@@ -354,7 +358,7 @@ impl Node {
             LinkEvent::Removed { name, .. } => {
                 let port = self.port_of(name);
                 // Even if another interface has the name by now.
-                port.iter().for_each(|port| self.report_link(*port, LinkState::Missing));
+                port.iter().for_each(|port| self.report_link(*port, LinkState::Missing, None));
                 port.into_iter().collect()
             }
             LinkEvent::Added(link) | LinkEvent::Changed(link) => {
@@ -364,20 +368,24 @@ impl Node {
         };
         for port in ports {
             self.upkeep.peers.reset(Instant::now(), &self.setup.ports[port].name);
-            self.follow(port);
+            let why = self.follow(port).err().map(|error| error.to_string());
+            if let Some(why) = &why {
+                tracing::error!("{why}");
+            }
             let link = self.devices.presence(&self.setup.ports[port]);
             if link != LinkState::Up {
                 self.upkeep.output.note_down(&self.setup.ports[port].name);
             }
-            self.report_link(port, link);
+            self.report_link(port, link, why);
             self.report_mtu(port);
+            self.report_master(port);
         }
         self.update_lre();
         self.update_wildcards();
     }
 
-    /// Records an event if the link of port number `index` changed.
-    fn report_link(&mut self, index: usize, link: LinkState) {
+    /// Records an event if the link of port number `index` changed. `why`: the cause why the port cannot use it.
+    fn report_link(&mut self, index: usize, link: LinkState, why: Option<String>) {
         let port = &self.setup.ports[index];
         let before = self.presence.insert(port.name.clone(), link);
         if before == Some(link) {
@@ -389,7 +397,7 @@ impl Node {
         }
         let interface = port.attached_interface();
         let what = match link {
-            LinkState::Up => EventDetail::PortBack { interface },
+            LinkState::Up => EventDetail::PortBack { interface, why },
             LinkState::Down | LinkState::Missing => EventDetail::PortAway { link, interface },
         };
         self.events
@@ -397,20 +405,17 @@ impl Node {
     }
 
     /// Updates port number `index` after a change of its interface: a new interface gets the program again.
-    fn follow(&mut self, index: usize) {
+    fn follow(&mut self, index: usize) -> Result<()> {
         let port = &self.setup.ports[index];
-        let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return };
+        let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return Ok(()) };
         let attached = self.plane.ports().into_iter().find(|known| known.name == port.name);
         // Moved to another namespace and back, it keeps its index, and has lost programs and sockets.
         let was_missing = self.presence.get(&port.name) == Some(&LinkState::Missing);
         let is_same = attached.is_some_and(|attached| attached.ifindex == link.index);
-        let followed = if is_same && !was_missing {
+        if is_same && !was_missing {
             self.plane.set_up(&port.name, link.up)
         } else {
             self.attach_port(index)
-        };
-        if let Err(error) = followed {
-            tracing::error!("{error}");
         }
     }
 
@@ -455,20 +460,19 @@ pub(super) fn sweep_interval(stream: &Stream) -> Option<Duration> {
     Some(tenth.clamp(FASTEST_SWEEP, SLOWEST_SWEEP))
 }
 
+/// Returns the entries of the NodesTables of a PRP node, or of all wildcards together.
+fn max_nodes(config: &Config) -> u32 {
+    config.links().map(|link| u32::from(link.max_nodes)).sum()
+}
+
 /// Opens the data plane of the configuration.
 fn open(config: &Config, pins: Option<PinDirectory>) -> Result<Box<dyn DataPlane<Error>>> {
     let ports = config.ports.len() as u32;
     let &NodeConfig { backend, max_streams, poll, .. } = &config.node;
     if backend == Backend::Xdp {
         let directory = pins.map(Arc::new);
-        let max_nodes = config.prp.as_ref().map_or(0, |prp| prp.max_nodes);
-        let options = PlaneOptions {
-            directory,
-            max_streams,
-            max_nodes,
-            test_clock: false,
-            count_output: true,
-        };
+        let options =
+            PlaneOptions { directory, max_streams, test_clock: false, count_output: true };
         return Ok(Box::new(Plane::open(&options)?));
     }
     // A data plane of an earlier daemon would forward each frame again.

@@ -1,6 +1,6 @@
 //! Attachment of ports, in native mode if possible.
 
-use onbeat_frer::dataplane::Mode;
+use onbeat_frer::dataplane::{Mode, ReceiveQueues};
 use onbeat_frer_user::Error as ForwardError;
 use onbeat_frer_xdp::Error as PlaneError;
 use onbeat_netdev::{Link, XdpMode};
@@ -169,7 +169,12 @@ impl Node {
         let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
         self.not_native.remove(&port.name);
         if port.backend == Backend::Packet {
-            return self.plane.attach_packet(&port::spec(port, &link, Mode::Native, false));
+            return self.plane.attach_packet(&port::spec(
+                port,
+                &link,
+                Mode::Native,
+                ReceiveQueues::Concurrent,
+            ));
         }
         let (node, ability) = (layout.node.as_str(), self.devices.ability(&link.name)?);
         let (wanted, why) = mode::choose(port, &ability, &[], false, false);
@@ -190,8 +195,10 @@ impl Node {
         wanted: Mode,
         replace: bool,
     ) -> Result<Option<String>> {
-        let serial = self.devices.has_serial_queues(&link.name);
-        let mut attach = |mode| self.plane.attach(&port::spec(port, link, mode, serial), replace);
+        let mut attach = |mode| {
+            let queues = self.devices.receive_queues(link, mode);
+            self.plane.attach(&port::spec(port, link, mode, queues), replace)
+        };
         let source = match attach(wanted) {
             // Before Linux 6.3 the abilities of a driver are known only after an attempt.
             Err(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use onbeat_frer::dataplane::{Mode, ReceiveQueues};
 use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Ethtool, Handle, Link};
 
@@ -77,10 +78,18 @@ impl Devices {
         Ok(Self { handle, ethtool, node: format!("node {node:?}"), locks: BTreeMap::new() })
     }
 
-    /// Whether the driver processes the frames of each receive queue one at a time, in native mode.
-    pub(super) fn has_serial_queues(&self, interface: &str) -> bool {
-        let driver = self.ethtool.driver(interface);
-        driver.is_ok_and(|driver| SERIAL_QUEUES.contains(&driver.name.as_str()))
+    /// The receive queues of an interface for a program in this mode. In generic mode several CPUs run a program for one
+    /// queue.
+    pub(super) fn receive_queues(&self, link: &Link, mode: Mode) -> ReceiveQueues {
+        let driver = self.ethtool.driver(&link.name);
+        let is_serial = driver.is_ok_and(|driver| SERIAL_QUEUES.contains(&driver.name.as_str()));
+        if !is_serial || mode != Mode::Native {
+            return ReceiveQueues::Concurrent;
+        }
+        // The link has the allocated number, which is at least that of the channels.
+        let channels = || self.ethtool.channels(&link.name);
+        let has_one = || channels().is_ok_and(|channels| channels.rx + channels.combined == 1);
+        if link.rx_queues == 1 || has_one() { ReceiveQueues::Single } else { ReceiveQueues::Serial }
     }
 
     /// Locks an interface for this node, which may have the lock already.

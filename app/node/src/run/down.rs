@@ -1,6 +1,6 @@
 //! Removal of a node by another process than its daemon.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use onbeat_frer_xdp::PinDirectory;
@@ -10,7 +10,7 @@ use onbeat_netdev::Handle;
 use super::assembly::{NodeRemoval, Removal, is_pinned, pin_owner};
 use super::error::{Error, Result};
 use super::journal::Journal;
-use crate::config::{Config, default_pin, is_name};
+use crate::config::{Config, NodeConfig, PortConfig, default_pin, is_name};
 use crate::control::{
     BindError, Client, ClientError, DIRECTORY, Request, Response, Server, in_directory,
 };
@@ -32,26 +32,81 @@ pub fn down(node: &str, forget: bool) -> Result<Removal> {
     down_within(node, forget, EXIT_TIMEOUT)
 }
 
+/// The control socket of a node whose file names none.
+fn default_control(name: &str) -> PathBuf {
+    Path::new(DIRECTORY).join(format!("{name}.sock"))
+}
+
 /// Whether a node without a daemon changed interfaces of this network namespace; `None`: it changed none, or its journal
 /// is unusable.
 pub(crate) fn changed_interfaces_of(handle: &Handle, name: &str) -> Option<bool> {
-    let control = Path::new(DIRECTORY).join(format!("{name}.sock"));
+    let control = default_control(name);
     Journal::open(&control, name).ok()?.is_of(handle)
 }
 
-fn down_within(node: &str, forget: bool, patience: Duration) -> Result<Removal> {
-    let is_file = node.contains('/') || node.ends_with(".toml");
-    let (name, control, pin, ports) = if is_file && Path::new(node).is_file() {
-        let Config { node, ports, .. } = trust::load(Path::new(node), Config::load)?;
-        (node.name, node.control, node.pin, Some(ports))
-    } else {
+/// Returns the nodes without a daemon that changed an interface of this network namespace. Unusable journals are left out.
+pub(crate) fn stopped_nodes_of(handle: &Handle, interface: &str) -> Vec<String> {
+    let is_stopped = |name: &&str| {
+        let control = default_control(name);
+        let Ok(journal) = Journal::open(&control, name) else { return false };
+        journal.is_of(handle) == Some(true)
+            && journal.interfaces().contains(interface)
+            && matches!(Server::holder(&control), Ok(None))
+    };
+    let Ok(Some(directory)) = PrivateDirectory::open(Path::new(DIRECTORY)) else {
+        return Vec::new();
+    };
+    let names = directory.names().unwrap_or_default();
+    let nodes = names.iter().filter_map(|name| name.strip_suffix(".sock.node-journal"));
+    nodes.filter(is_stopped).map(str::to_owned).collect()
+}
+
+/// Returns the interfaces that a node created, and those whose MTU it changed.
+pub(crate) fn interfaces_to_restore(name: &str) -> (Vec<String>, Vec<String>) {
+    let control = default_control(name);
+    Journal::open(&control, name).map(|journal| journal.created_and_resized()).unwrap_or_default()
+}
+
+/// A node to remove.
+struct Target {
+    name: String,
+    control: PathBuf,
+    pin: PathBuf,
+    /// Those of its file.
+    ports: Option<Vec<PortConfig>>,
+}
+
+impl Target {
+    /// `node`: as for [`down`].
+    fn of(node: &str) -> Result<Self> {
+        let is_file = node.contains('/') || node.ends_with(".toml");
+        if is_file && Path::new(node).is_file() {
+            let Config { node, ports, .. } = trust::load(Path::new(node), Config::load)?;
+            let NodeConfig { name, control, pin, .. } = node;
+            return Ok(Self { name, control, pin, ports: Some(ports) });
+        }
         // The name is part of removed paths: it must not refer to other directories.
         if is_file || !is_name(node) {
             return Err(Error::NoNode { node: node.to_string() });
         }
-        let control = Path::new(DIRECTORY).join(format!("{node}.sock"));
-        (node.to_string(), control, default_pin(node), None)
-    };
+        let control = default_control(node);
+        Ok(Self { name: node.to_string(), control, pin: default_pin(node), ports: None })
+    }
+}
+
+/// Returns the name of the node that [`down`] would remove.
+///
+/// # Errors
+/// `node` is neither a file nor a valid name; another user could have written the file.
+pub fn name_of(node: &str) -> Result<String> {
+    Ok(Target::of(node)?.name)
+}
+
+fn down_within(node: &str, forget: bool, patience: Duration) -> Result<Removal> {
+    let Target { name, control, pin, ports } = Target::of(node)?;
+    if !nix::unistd::geteuid().is_root() {
+        return Err(Error::Permission);
+    }
     // Both are checked before anything is removed, and before the control socket is used.
     let pins = PinDirectory::open(&pin)?;
     let directory = PrivateDirectory::open(in_directory(&control)?.0)?;

@@ -153,9 +153,9 @@ pub enum Error {
         /// The MTU that it requires.
         needed: u32,
     },
-    /// A LAN of a PRP node in generic mode over a veth.
+    /// A LAN of a PRP node, or a path of a wildcard, in generic mode over a veth.
     #[error(
-        "port {port:?} ({interface}): a PRP node does not receive by a veth in generic mode; the warning of this port names what \
+        "port {port:?} ({interface}): a PRP node or wildcard does not receive by a veth in generic mode; the warning of this port names what \
          prevents native mode, and its remedy; or set backend = \"packet\" under [node] (--backend packet)"
     )]
     GenericVethLan {
@@ -221,6 +221,12 @@ pub enum Error {
          or as a service of systemd"
     )]
     Permission,
+    /// Patterns of names of streams are too long.
+    #[error("patterns of streams have more than {most} octets; use shorter ones, or fewer")]
+    Patterns {
+        /// Maximum length of all of them.
+        most: usize,
+    },
     /// The start failed in a service whose unit lacks drop-ins.
     #[error("{source}; {missing}")]
     DropIns {

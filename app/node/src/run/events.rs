@@ -1,11 +1,14 @@
 //! Events of this node: stored for requests, and logged.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::SystemTime;
 
 use onbeat_report::rfc3339_us;
 
+use tracing::Level;
+
 use super::clock::monotonic_ns;
+use super::journald::Journald;
 use crate::control::{Event, EventDetail, EventStart};
 
 /// The subject of an event.
@@ -24,11 +27,25 @@ pub(super) struct Events {
     keep: usize,
     /// Number of the last one.
     last: u64,
+    /// Number of events by name. Those that did not occur are listed, too.
+    counts: BTreeMap<String, u64>,
+    /// The journal of systemd, if the log is part of it.
+    journald: Option<Journald>,
+    /// Name of the node.
+    node: String,
 }
 
 impl Events {
-    pub(super) fn new(keep: usize) -> Self {
-        Self { kept: VecDeque::new(), keep, last: 0 }
+    pub(super) fn new(node: &str, keep: usize) -> Self {
+        let counts = EventDetail::MESSAGES.map(|(name, _)| (name.to_owned(), 0)).into();
+        Self {
+            kept: VecDeque::new(),
+            keep,
+            last: 0,
+            counts,
+            journald: Journald::connect(),
+            node: node.to_owned(),
+        }
     }
 
     /// Sets the maximum number of stored events.
@@ -43,6 +60,11 @@ impl Events {
         self.last
     }
 
+    /// Number of events by name.
+    pub(super) fn counts(&self) -> &BTreeMap<String, u64> {
+        &self.counts
+    }
+
     /// Stores and logs an event.
     pub(super) fn record(&mut self, subject: &EventSubject<'_>, detail: EventDetail) {
         self.last += 1;
@@ -55,15 +77,28 @@ impl Events {
             member: subject.member,
             detail,
         };
-        if event.detail.is_bad() {
-            tracing::warn!("{event}");
-        } else {
-            tracing::info!("{event}");
-        }
+        *self.counts.entry(event.detail.name()).or_default() += 1;
+        self.log(&event);
         if self.kept.len() == self.keep {
             self.kept.pop_front();
         }
         self.kept.push_back(event);
+    }
+
+    /// Logs an event: as an entry with fields where the log is the journal, otherwise as a line.
+    fn log(&self, event: &Event) {
+        let is_bad = event.detail.is_bad();
+        let is_logged =
+            if is_bad { tracing::enabled!(Level::WARN) } else { tracing::enabled!(Level::INFO) };
+        let journald = self.journald.as_ref().filter(|_| is_logged);
+        if journald.is_some_and(|journald| journald.send(&self.node, event)) {
+            return;
+        }
+        if is_bad {
+            tracing::warn!("{event}");
+        } else {
+            tracing::info!("{event}");
+        }
     }
 
     /// Stored events from a start, and the number of earlier ones that are no longer stored; for a time, those that
@@ -95,7 +130,7 @@ mod tests {
     use super::*;
 
     fn events(count: u64, keep: usize) -> Events {
-        let mut events = Events::new(keep);
+        let mut events = Events::new("a", keep);
         (0..count).for_each(|_| events.record(&EventSubject::default(), EventDetail::Started));
         events
     }

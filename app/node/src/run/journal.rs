@@ -169,6 +169,12 @@ impl Journal {
         self.changes.interfaces()
     }
 
+    /// Created interfaces, and those whose MTU was changed.
+    pub(super) fn created_and_resized(&self) -> (Vec<String>, Vec<String>) {
+        let InterfaceChanges { created, mtu, .. } = &self.changes;
+        (created.iter().cloned().collect(), mtu.keys().cloned().collect())
+    }
+
     /// Whether the changes were made in this network namespace; `None`: there are none.
     pub(super) fn is_of(&self, handle: &Handle) -> Option<bool> {
         let mut identities = self.changes.identity.values();

@@ -21,6 +21,11 @@ impl LatentErrorMonitor {
         Self { config, latent: None, errors: 0 }
     }
 
+    /// Whether the last period had a latent error.
+    pub(super) fn is_active(&self) -> bool {
+        self.latent.as_ref().is_some_and(LatentErrorDetector::is_active)
+    }
+
     /// When to poll next.
     pub(super) fn next_deadline_ns(&self) -> Option<u64> {
         self.latent.as_ref().map(LatentErrorDetector::next_deadline)

@@ -17,8 +17,10 @@ mod events;
 mod guard;
 mod interfaces;
 mod journal;
+mod journald;
 mod latent;
 mod losses;
+mod master;
 mod mode;
 mod mtu;
 mod output;
@@ -29,6 +31,7 @@ mod port_counters;
 mod prp;
 mod setup;
 mod status;
+mod summary;
 mod upkeep;
 mod watch;
 mod wildcards;
@@ -47,16 +50,18 @@ use onbeat_irq_guard::Background;
 use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
-use crate::config::{Backend, Config, InterfaceKind, StreamOperation, Warnings};
-use crate::control::{Reply, Request, Response, Server, WildcardTables};
+use crate::config::{Backend, Config, InterfaceKind, NodeConfig, StreamOperation, Warnings};
+use crate::control::{
+    DIRECTORY, READER_GROUP, READERS, ReaderError, Reply, Request, Response, Server, WildcardTables,
+};
 use crate::notify::Notifier;
 use crate::service::MissingDropIns;
 use assembly::Node;
 pub use assembly::Removal;
-pub(crate) use down::changed_interfaces_of;
-pub use down::down;
+pub(crate) use down::{changed_interfaces_of, interfaces_to_restore, stopped_nodes_of};
+pub use down::{down, name_of};
 pub use error::{Error, Result};
-pub(crate) use prp::{MAX_MTU as MAX_PRP_MTU, backend as prp_backend};
+pub(crate) use prp::{MAX_MTU as MAX_PRP_MTU, backend as redundancy_backend};
 
 /// MTU that the kernel gives to a new veth pair, in octets.
 const NEW_VETH_MTU: u32 = 1500;
@@ -138,7 +143,8 @@ impl Daemon {
         if !nix::unistd::geteuid().is_root() {
             return Err(Error::Permission);
         }
-        let server = Server::bind(&config.node.control)?;
+        let mut server = Server::bind(&config.node.control)?;
+        admit_readers(&mut server, &config.node);
         let signals = signals()?;
         if !config.node.backend.is_user_space() {
             bpffs::require(&config.node.pin)?;
@@ -184,6 +190,21 @@ impl Daemon {
             }
             ExitAction::Remove => Ok(self.node.remove()? == Removal::Complete && restored),
         }
+    }
+}
+
+/// Listens for readers, where the node has the control socket of its name or names a group.
+fn admit_readers(server: &mut Server, node: &NodeConfig) {
+    let is_usual = node.control.parent() == Some(Path::new(DIRECTORY));
+    let group = match &node.readers {
+        Some(group) => group,
+        None if is_usual => READER_GROUP,
+        None => return,
+    };
+    match server.admit_readers(Path::new(READERS), group) {
+        Ok(()) => {}
+        Err(ReaderError::NoGroup { .. }) if node.readers.is_none() => {}
+        Err(error) => tracing::warn!("{error}"),
     }
 }
 
@@ -381,6 +402,10 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
                 Err(error) => failed(error),
             }
         }
+        Request::Summary { streams, limit } => match summary::read(node, streams, *limit) {
+            Ok(summary) => Response::Summary { summary: Box::new(summary) },
+            Err(error) => failed(error),
+        },
         Request::Paths { stream } => match paths::read(node, stream.as_deref()) {
             Ok(streams) => Response::Paths { streams },
             Err(error) => failed(error),

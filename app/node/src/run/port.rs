@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-use onbeat_frer::dataplane::{Mode, PortSpec, RunningProgram};
+use onbeat_frer::dataplane::{Mode, PortSpec, ReceiveQueues, RunningProgram};
 use onbeat_netdev::xdp::{self, XdpFeatures};
 use onbeat_netdev::{Link, VethEnd, XdpAttachment, XdpMode};
 use onbeat_wire::MacAddress;
@@ -198,15 +198,14 @@ fn running(attachment: &XdpAttachment) -> RunningProgram {
     RunningProgram { program: attachment.program_id, mode }
 }
 
-/// The data plane's description of a port. `serial_queues`: in native mode; in generic mode several CPUs run a program
-/// for one queue.
-pub(super) fn spec(port: &PortConfig, link: &Link, mode: Mode, serial_queues: bool) -> PortSpec {
+/// The data plane's description of a port.
+pub(super) fn spec(port: &PortConfig, link: &Link, mode: Mode, queues: ReceiveQueues) -> PortSpec {
     PortSpec {
         name: port.name.clone(),
         interface: link.name.clone(),
         ifindex: link.index,
         mode,
-        serial_queues: serial_queues && mode == Mode::Native,
+        queues,
         running: link.xdp.iter().map(running).collect(),
     }
 }

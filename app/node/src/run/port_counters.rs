@@ -12,12 +12,32 @@ use super::assembly::Node;
 use super::error::Result;
 use super::setup::names;
 use crate::config::{Config, PortConfig};
+use crate::control::StreamTotals;
 
 /// Streams that are read between two batches of frames.
 const AT_ONCE: usize = 64;
 
-/// Contributions of streams to the counters of ports: by stream, by port.
-pub(super) type Shares = BTreeMap<Rc<str>, BTreeMap<String, PortCounters>>;
+/// Contributions of streams to sums.
+pub(super) type Shares = BTreeMap<Rc<str>, Share>;
+
+/// Contribution of a stream to sums.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Share {
+    /// To the counters of ports, by port.
+    pub(super) ports: BTreeMap<String, PortCounters>,
+    /// To the sums over all streams.
+    pub(super) totals: StreamTotals,
+}
+
+/// Contribution of a stream to the sums over all streams.
+pub(super) fn totals(reading: &StreamReading) -> StreamTotals {
+    let individual = reading.members.iter().filter_map(|member| member.individual);
+    StreamTotals {
+        sequence: reading.recovery.map(|recovery| recovery.counters).unwrap_or_default(),
+        individual: individual.map(|individual| individual.counters).sum(),
+        seq_enc_errored: reading.members.iter().map(|member| member.enc_errored).sum(),
+    }
+}
 
 /// Contributions of a stream to the counters of its ports. A sequence recovery function covers all ports of its
 /// stream: it is counted at each egress port.
@@ -40,28 +60,39 @@ pub(super) fn shares(
     members.chain(stream.egress.iter().map(move |egress| (egress.port, leaving)))
 }
 
-/// Counters of streams that the node no longer has, by port.
+/// Counters of streams that the node no longer has.
 #[derive(Debug, Default)]
-pub(super) struct FormerCounters(BTreeMap<String, PortCounters>);
+pub(super) struct FormerCounters {
+    ports: BTreeMap<String, PortCounters>,
+    totals: StreamTotals,
+}
 
 impl FormerCounters {
     /// Adds the contributions that streams no longer have after a change.
     fn add(&mut self, before: Shares, after: &Shares) {
-        for (stream, ports) in before {
+        for (stream, before) in before {
             let after = after.get(&stream);
-            for (port, counted) in ports {
-                let still = after.and_then(|ports| ports.get(&port)).copied().unwrap_or_default();
-                *self.0.entry(port).or_default() += counted.saturating_sub(still);
+            for (port, counted) in before.ports {
+                let still = after.and_then(|share| share.ports.get(&port)).copied();
+                *self.ports.entry(port).or_default() +=
+                    counted.saturating_sub(still.unwrap_or_default());
             }
+            let still = after.map(|share| share.totals).unwrap_or_default();
+            self.totals += before.totals.saturating_sub(still);
         }
     }
 
     pub(super) fn of_port(&self, port: &str) -> PortCounters {
-        self.0.get(port).copied().unwrap_or_default()
+        self.ports.get(port).copied().unwrap_or_default()
+    }
+
+    /// Their part of the sums over all streams.
+    pub(super) fn totals(&self) -> StreamTotals {
+        self.totals
     }
 
     pub(super) fn retain_ports(&mut self, is_port: impl Fn(&String) -> bool) {
-        self.0.retain(|port, _| is_port(port));
+        self.ports.retain(|port, _| is_port(port));
     }
 }
 
@@ -75,12 +106,29 @@ impl Node {
         let streams: Vec<Rc<str>> = streams.into_iter().filter(there).map(Rc::from).collect();
         let mut all = Shares::new();
         self.read_each(&streams, |stream, reading| {
-            let ports = all.entry(stream.name.as_str().into()).or_default();
+            let of_stream = all.entry(stream.name.as_str().into()).or_default();
+            of_stream.totals = totals(reading);
             for (port, share) in shares(stream, reading) {
-                *ports.entry(self.setup.port(port).name.clone()).or_default() += share;
+                *of_stream.ports.entry(self.setup.port(port).name.clone()).or_default() += share;
             }
         })?;
         Ok(all)
+    }
+
+    /// Reads all streams, in the order of the configuration.
+    pub(super) fn read_all(&self, mut take: impl FnMut(&Stream, &StreamReading)) -> Result<()> {
+        if self.plane.is_in_kernel() {
+            // Its tables are in the memory of this process.
+            for stream in self.setup.streams.iter() {
+                if let Some(reading) = self.plane.read_stream(&stream.name)? {
+                    take(stream, &reading);
+                }
+            }
+            return Ok(());
+        }
+        let streams = self.setup.streams.iter();
+        let names: Vec<_> = streams.map(|stream| Rc::from(stream.name.as_str())).collect();
+        self.read_each(&names, take)
     }
 
     /// Reads the streams with these names.
@@ -99,17 +147,20 @@ impl Node {
         Ok(())
     }
 
-    /// By port: packets of all streams that were handed to it, including those of former streams.
+    /// By port: packets of all streams and wildcards that were handed to it, including those of former ones.
     pub(super) fn handed(&self) -> Result<Vec<u64>> {
         let former = |port: &PortConfig| self.former_counters.of_port(&port.name).output_packets;
         let mut sums: Vec<u64> = self.setup.ports.iter().map(former).collect();
-        let streams = self.setup.streams.iter();
-        let names: Vec<_> = streams.map(|stream| Rc::from(stream.name.as_str())).collect();
-        self.read_each(&names, |stream, reading| {
+        self.read_all(|stream, reading| {
             for (port, share) in shares(stream, reading) {
                 sums[usize::from(port.0)] += share.output_packets;
             }
         })?;
+        let mut of_wildcards = vec![PortCounters::default(); sums.len()];
+        self.add_wildcards(&mut of_wildcards)?;
+        for (sum, of_wildcards) in sums.iter_mut().zip(of_wildcards) {
+            *sum += of_wildcards.output_packets;
+        }
         Ok(sums)
     }
 
@@ -148,9 +199,10 @@ impl Node {
 mod tests {
     use super::*;
 
-    fn ports(input_packets: u64, output_packets: u64) -> BTreeMap<String, PortCounters> {
+    fn ports(input_packets: u64, output_packets: u64) -> Share {
         let counted = PortCounters { input_packets, output_packets, ..<_>::default() };
-        BTreeMap::from([("p".to_owned(), counted)])
+        let totals = StreamTotals { seq_enc_errored: input_packets, ..<_>::default() };
+        Share { ports: BTreeMap::from([("p".to_owned(), counted)]), totals }
     }
 
     #[test]
@@ -165,6 +217,7 @@ mod tests {
         former.add(shares([("new", ports(3, 3)), ("changed", ports(52, 9))]), &after);
         let counted = former.of_port("p");
         assert_eq!((counted.input_packets, counted.output_packets), (41 + 98, 40));
+        assert_eq!(former.totals().seq_enc_errored, 41 + 98);
         assert_eq!(former.of_port("q"), PortCounters::default());
         former.retain_ports(|port| port == "q");
         assert_eq!(former.of_port("p"), PortCounters::default());

@@ -134,16 +134,20 @@ pub(super) fn lan_of(event: &PrpEvent) -> Option<Lan> {
         PrpEvent::LanLost(_, lan)
         | PrpEvent::LanRestored(_, lan)
         | PrpEvent::WrongLan(_, lan)
+        | PrpEvent::WrongLanEnded(_, lan)
         | PrpEvent::LanLoses(_, lan, ..)
         | PrpEvent::TrailersRemoved(_, lan)
-        | PrpEvent::OtherProtocol(lan)
+        | PrpEvent::OtherProtocol(lan, _)
+        | PrpEvent::InvalidFrames(lan)
+        | PrpEvent::SupervisionFlood(lan)
         | PrpEvent::OwnFramesReturn(lan, _) => Some(lan),
         PrpEvent::NodeAppeared(..)
         | PrpEvent::NodeGone(_)
         | PrpEvent::FurtherNodes(_)
         | PrpEvent::HostPortBlocked(_)
         | PrpEvent::HostPortForwards
-        | PrpEvent::TableFull => None,
+        | PrpEvent::TableFull
+        | PrpEvent::ProxiesFull => None,
     }
 }
 
@@ -168,15 +172,18 @@ pub(super) fn shares(
     [(link.a, a), (link.b, b), (link.host, host)].into_iter()
 }
 
-/// Returns the data plane of a PRP node over these interfaces: XDP if all their drivers receive and send by native programs.
+/// Returns the data plane of a redundant interface over these interfaces: XDP if all their drivers receive and send by native programs.
 /// Frames of virtual interfaces can have checksums that were left to hardware, which packet sockets complete.
 ///
 /// # Errors
 /// The kernel does not report the abilities of a driver.
-pub(crate) fn backend<'a>(mut interfaces: impl Iterator<Item = &'a str>) -> Result<Backend> {
-    // Programs at the tc ingress share broadcasts with the interfaces' own stacks.
+pub(crate) fn backend<'a>(
+    mut interfaces: impl Iterator<Item = &'a str>,
+    is_prp: bool,
+) -> Result<Backend> {
+    // With PRP, programs at the tc ingress share broadcasts with the interfaces' own stacks.
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    if version_of(&kernel).is_none_or(|version| version < (6, 6)) {
+    if is_prp && version_of(&kernel).is_none_or(|version| version < (6, 6)) {
         return Ok(Backend::Packet);
     }
     let devices = Devices::open("")?;
@@ -194,8 +201,11 @@ impl Node {
     /// former address.
     pub(super) fn set_lre(&mut self, ports: &[PortConfig], prp: Option<&LinkConfig>) -> Result<()> {
         let lre = prp.map(|prp| self.parameters(ports, prp, self.lre.as_ref()));
+        let are_other_ports = names(ports) != names(&self.setup.ports);
         // An earlier process may have left an entity.
-        if lre.is_none() || lre != self.lre {
+        if lre.is_none() || are_other_ports || lre != self.lre {
+            // After a failure the former one is set again.
+            self.lre = None;
             prp.map_or(Ok(()), |prp| self.refuse_generic_veth(ports, prp))?;
             self.plane.set_lre(&names(ports), lre.as_ref())?;
             self.lre = lre;

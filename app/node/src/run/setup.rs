@@ -34,6 +34,11 @@ impl Setup {
         &self.ports[usize::from(id.0)]
     }
 
+    /// Host ports with two LANs or paths: of a PRP node, or of wildcards.
+    pub(super) fn links(&self) -> impl Iterator<Item = &LinkConfig> {
+        self.wildcards.iter().map(|wildcard| &wildcard.link).chain(&self.prp)
+    }
+
     /// Adds the connections of these streams; returns whether one is new.
     pub(super) fn connect(&mut self, streams: &[Stream]) -> bool {
         let mut new = false;
@@ -45,7 +50,7 @@ impl Setup {
     }
 
     pub(super) fn layout(&self) -> Layout {
-        Layout::new(&self.node, &self.ports, self.prp.as_ref(), self.streams.iter())
+        Layout::new(&self.node, &self.ports, self.links(), self.streams.iter())
     }
 }
 
@@ -82,11 +87,11 @@ impl Layout {
     pub(super) fn new<'a>(
         node: &NodeConfig,
         ports: &[PortConfig],
-        prp: Option<&LinkConfig>,
+        links: impl IntoIterator<Item = &'a LinkConfig>,
         streams: impl IntoIterator<Item = &'a Stream> + Clone,
     ) -> Self {
         let mut egress = connections(ports.len(), streams.clone());
-        if let Some(LinkConfig { a, b, host, .. }) = prp {
+        for LinkConfig { a, b, host, .. } in links {
             let [a, b, host] = [a, b, host].map(|port| usize::from(port.0));
             egress[host] |= 1 << a | 1 << b;
             egress[a] |= 1 << host;

@@ -19,8 +19,7 @@ use crate::control::{
 pub(super) fn read(node: &Node) -> Result<NodeStatus> {
     node.plane.expire()?;
     let setup = &node.setup;
-    let former = setup.ports.iter().map(|port| node.former_counters.of_port(&port.name));
-    let mut sums: Vec<PortCounters> = former.collect();
+    let mut sums = former_sums(node);
     let mut streams = Vec::with_capacity(setup.streams.len());
     for stream in setup.streams.iter() {
         if let Some(reading) = node.plane.read_stream(&stream.name)? {
@@ -28,29 +27,44 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
             streams.push(of_stream(node, stream, &reading));
         }
     }
-    node.add_redundant(&mut sums)?;
-    node.add_wildcards(&mut sums)?;
-    let attached = node.plane.ports();
     Ok(NodeStatus {
         node: setup.node.name.clone(),
         pid: std::process::id(),
         uptime_s: node.started.elapsed().as_secs(),
-        memory: node.plane.memory()?.map(|memory| MemoryStatus {
-            streams: memory.streams,
-            octets: memory.octets,
-            octets_per_stream: memory.octets_per_stream(),
-        }),
+        memory: memory(node)?,
         data_plane: setup.node.backend.to_string(),
         output_gap: node.plane.output_gap().map(str::to_owned),
         streams,
         wildcards: node.wildcard_status()?,
-        ports: (setup.ports.iter().zip(sums))
-            .map(|(port, sums)| of_port(node, port, &attached, sums))
-            .collect::<Result<_>>()?,
+        ports: ports(node, sums)?,
     })
 }
 
-fn of_stream(node: &Node, stream: &Stream, reading: &StreamReading) -> StreamStatus {
+/// By port: the sums of streams that the node no longer has.
+pub(super) fn former_sums(node: &Node) -> Vec<PortCounters> {
+    let ports = node.setup.ports.iter();
+    ports.map(|port| node.former_counters.of_port(&port.name)).collect()
+}
+
+/// The memory of the stream tables.
+pub(super) fn memory(node: &Node) -> Result<Option<MemoryStatus>> {
+    Ok(node.plane.memory()?.map(|memory| MemoryStatus {
+        streams: memory.streams,
+        octets: memory.octets,
+        octets_per_stream: memory.octets_per_stream(),
+    }))
+}
+
+/// The ports, with the sums of their streams.
+pub(super) fn ports(node: &Node, mut sums: Vec<PortCounters>) -> Result<Vec<PortStatus>> {
+    node.add_redundant(&mut sums)?;
+    node.add_wildcards(&mut sums)?;
+    let attached = node.plane.ports();
+    let ports = node.setup.ports.iter().zip(sums);
+    ports.map(|(port, sums)| of_port(node, port, &attached, sums)).collect()
+}
+
+pub(super) fn of_stream(node: &Node, stream: &Stream, reading: &StreamReading) -> StreamStatus {
     let name = |port| node.setup.port(port).name.clone();
     let members = stream.members.iter().zip(&reading.members);
     let watcher = &node.watcher;

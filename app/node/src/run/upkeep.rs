@@ -4,10 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use onbeat_frer::dataplane::Attachment;
 use onbeat_netdev::{Link, VethPeer};
 
 use super::assembly::Node;
 use super::attach::EgressPorts;
+use super::error::Result;
 use super::events::EventSubject;
 use super::losses::LossMonitor;
 use super::output::OutputAccounts;
@@ -181,7 +183,24 @@ impl Node {
         let layout = self.setup.layout();
         let attached = self.attach_natively(&layout);
         let reported = self.report_frame_loss(&layout, EgressPorts::WithCarrier);
-        attached.and(reported).unwrap_or_else(|error| tracing::error!("{error}"));
+        let queues = self.read_queues();
+        attached.and(reported).and(queues).unwrap_or_else(|error| tracing::error!("{error}"));
+    }
+
+    /// Reads whether interfaces have another number of receive queues. Programs that assume a single one do not depend on
+    /// this being known at once.
+    fn read_queues(&mut self) -> Result<()> {
+        for attached in self.plane.ports() {
+            let port = self.setup.ports.iter().find(|port| port.name == attached.name);
+            let (Some(port), Attachment::Xdp(mode)) = (port, attached.attachment) else { continue };
+            // Without its interface a port has other problems, which are reported as such.
+            let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { continue };
+            if link.index == attached.ifindex {
+                let queues = self.devices.receive_queues(&link, mode);
+                self.plane.set_queues(&attached.name, queues)?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads the other ends of these ports' veth pairs.
@@ -197,7 +216,10 @@ impl Node {
     /// Ports that receive frames which no other node has forwarded yet.
     fn ingress_ports(&self) -> BTreeSet<usize> {
         let streams = self.setup.streams.iter().filter(|stream| stream.recover.is_none());
-        streams.flat_map(|stream| &stream.members).map(|member| member.port.0.into()).collect()
+        let of_streams = streams.flat_map(|stream| &stream.members).map(|member| member.port);
+        // Programs add a number to frames of hosts, whose checksums must be complete.
+        let hosts = self.setup.links().map(|link| link.host);
+        of_streams.chain(hosts).map(|port| port.0.into()).collect()
     }
 
     fn read_checksums(&mut self) {

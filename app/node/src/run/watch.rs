@@ -4,13 +4,13 @@
 //! streams at a time, with a pause after each step, so that clients of the control socket are not delayed. With more
 //! streams than fit in the interval, the interval becomes longer.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use onbeat_frer::dataplane::DataPlane;
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{Recovery, Stream};
-use onbeat_frer::watch::{Cause, StreamMonitor};
+use onbeat_frer::watch::{Cause, Condition, StreamMonitor};
 
 use super::adapt::FollowedPaths;
 use super::error::{Error, Result};
@@ -18,13 +18,16 @@ use super::events::{EventSubject, Events};
 use super::latent::LatentErrorMonitor;
 use super::setup::Setup;
 use crate::config::{EventsConfig, PortConfig, StreamSet};
-use crate::control::EventDetail;
+use crate::control::{EventDetail, StreamTrouble};
 
 /// Number of streams polled in one step.
 const SLICE: usize = 128;
 
 /// Pause after each step: at most 12,800 streams/s.
 const PAUSE_NS: u64 = 10_000_000;
+
+/// Time for which a stream without trouble is still listed: the counters of a trouble that ended are read several times.
+const LISTED_NS: u64 = 3_600_000_000_000;
 
 /// Monitor of a node's streams.
 #[derive(Debug)]
@@ -36,6 +39,16 @@ pub(super) struct Watcher {
     pause_until_ns: u64,
     /// Streams whose recovery follows other paths than before.
     adapted: Vec<(Rc<str>, Recovery)>,
+    /// Streams that are or were in trouble lately.
+    troubled: BTreeMap<Rc<str>, TroubledStream>,
+}
+
+#[derive(Debug)]
+struct TroubledStream {
+    /// Present troubles.
+    kinds: Vec<StreamTrouble>,
+    since_ns: u64,
+    last_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +69,7 @@ impl Watcher {
             due: BTreeSet::new(),
             pause_until_ns: 0,
             adapted: Vec::new(),
+            troubled: BTreeMap::new(),
         }
     }
 
@@ -120,8 +134,42 @@ impl Watcher {
 
     fn take(&mut self, name: &str) -> Option<WatchedStream> {
         let (name, watched) = self.streams.remove_entry(name)?;
+        self.troubled.remove(&name);
         self.due.remove(&(watched.due_ns, name));
         Some(watched)
+    }
+
+    /// Notes the present troubles of a stream.
+    fn note(&mut self, now_ns: u64, name: &Rc<str>, kinds: Vec<StreamTrouble>) {
+        if kinds.is_empty() {
+            if let Some(troubled) = self.troubled.get_mut(name) {
+                troubled.kinds = kinds;
+                if now_ns.saturating_sub(troubled.last_ns) > LISTED_NS {
+                    self.troubled.remove(name);
+                }
+            }
+            return;
+        }
+        let start = || TroubledStream { kinds: Vec::new(), since_ns: now_ns, last_ns: now_ns };
+        let troubled = self.troubled.entry(Rc::clone(name)).or_insert_with(start);
+        (troubled.kinds, troubled.last_ns) = (kinds, now_ns);
+    }
+
+    /// Present troubles of a stream.
+    pub(super) fn troubles(&self, stream: &str) -> &[StreamTrouble] {
+        self.troubled.get(stream).map_or(&[], |troubled| &troubled.kinds)
+    }
+
+    /// Present troubles of all streams, each kind of a stream once.
+    pub(super) fn all_troubles(&self) -> impl Iterator<Item = StreamTrouble> {
+        self.troubled.values().flat_map(|troubled| troubled.kinds.iter().copied())
+    }
+
+    /// Streams that are or were in trouble lately: first those that are, each group from the longest on.
+    pub(super) fn lately_troubled(&self) -> Vec<&str> {
+        let mut streams: Vec<_> = self.troubled.iter().collect();
+        streams.sort_by_key(|(_, troubled)| (troubled.kinds.is_empty(), troubled.since_ns));
+        streams.into_iter().map(|(name, _)| &**name).collect()
     }
 
     /// A stream's latent error detection.
@@ -164,6 +212,7 @@ impl Watcher {
         for (name, reading) in names.into_iter().zip(readings) {
             let Some(watched) = self.streams.get_mut(&name) else { continue };
             watched.due_ns = now_ns + interval_ns;
+            let mut kinds = Vec::new();
             if let (Some(reading), Some(stream)) = (reading, setup.streams.get(&name)) {
                 let mut reporter = StreamReporter { events, ports: &setup.ports, stream };
                 watched.poll(&self.config, now_ns, &reading, Cause::TimeOut, &mut reporter);
@@ -171,10 +220,12 @@ impl Watcher {
                     Ok(next) => self.adapted.extend(next.map(|next| (Rc::clone(&name), next))),
                     Err(error) => read = Err(error),
                 }
+                kinds = watched.troubles();
             }
             let latent = watched.latent.as_ref().and_then(LatentErrorMonitor::next_deadline_ns);
             watched.due_ns = latent.map_or(watched.due_ns, |due| due.min(watched.due_ns));
-            self.due.insert((watched.due_ns, name));
+            self.due.insert((watched.due_ns, Rc::clone(&name)));
+            self.note(now_ns, &name, kinds);
         }
         read
     }
@@ -195,6 +246,20 @@ impl Watcher {
 }
 
 impl WatchedStream {
+    /// Its present troubles. Without one, no memory is allocated.
+    fn troubles(&self) -> Vec<StreamTrouble> {
+        let of_monitor = [
+            (Condition::PathLost, StreamTrouble::PathLost),
+            (Condition::RogueFlood, StreamTrouble::RogueFlood),
+            (Condition::AllRogue, StreamTrouble::AllRogue),
+            (Condition::StuckTransmitter, StreamTrouble::StuckTransmitter),
+        ];
+        let is_in = |condition| self.watch.as_ref().is_some_and(|watch| watch.is_in(condition));
+        let present = of_monitor.into_iter().filter(|(condition, _)| is_in(*condition));
+        let latent = self.latent.as_ref().is_some_and(LatentErrorMonitor::is_active);
+        present.map(|(_, kind)| kind).chain(latent.then_some(StreamTrouble::LatentError)).collect()
+    }
+
     /// Returns other parameters of recovery than at present, if these follow from the paths.
     fn follow_paths(
         &mut self,

@@ -1,6 +1,5 @@
 //! Wildcards of a running node: their parameters by the interfaces, events, counters.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use onbeat_frer::counters::PortCounters;
@@ -12,7 +11,7 @@ use super::assembly::Node;
 use super::clock::monotonic_ns;
 use super::error::Result;
 use super::events::EventSubject;
-use super::port_counters::Shares;
+use super::port_counters::{Share, Shares};
 use super::prp::{lan_of, shares};
 use super::setup::names;
 use crate::config::{PortConfig, WildcardConfig};
@@ -32,7 +31,12 @@ impl Node {
             Wildcard { name: config.name.clone(), scope: config.scope, link }
         };
         let wildcards: Vec<_> = configs.iter().map(wildcard).collect();
-        if wildcards != self.wildcards {
+        // An earlier process may have left some.
+        let are_other_ports = names(ports) != names(&self.setup.ports);
+        if wildcards.is_empty() || are_other_ports || wildcards != self.wildcards {
+            // After a failure the former ones are set again.
+            self.wildcards.clear();
+            configs.iter().try_for_each(|of| self.refuse_generic_veth(ports, &of.link))?;
             self.plane.set_wildcards(&names(ports), &wildcards)?;
             let observers = &mut self.upkeep.prp.observers;
             observers.retain(|name, _| wildcards.iter().any(|wildcard| wildcard.name == *name));
@@ -95,11 +99,11 @@ impl Node {
     /// Contributions of all wildcards to the counters of their ports.
     pub(super) fn wildcard_shares(&self) -> Result<Shares> {
         let of_wildcard = |(config, reading): (&WildcardConfig, WildcardReading)| {
-            let mut ports: BTreeMap<String, PortCounters> = BTreeMap::new();
+            let mut of_wildcard = Share::default();
             for (port, share) in shares(&config.link, &reading.link) {
-                *ports.entry(self.setup.port(port).name.clone()).or_default() += share;
+                *of_wildcard.ports.entry(self.setup.port(port).name.clone()).or_default() += share;
             }
-            (Rc::from(config.name.as_str()), ports)
+            (Rc::from(config.name.as_str()), of_wildcard)
         };
         Ok(self.read_wildcards()?.into_iter().map(of_wildcard).collect())
     }

@@ -77,6 +77,14 @@ us-per-second = 5
 [[guard.budget]]
 cgroup = \"/system.slice\"
 us-per-second = 2000000
+[[guard.budget]]
+user = \"root\"
+per = \"rule\"
+us-per-second = 6
+[[guard.budget]]
+user = \"1234567\"
+per = \"user\"
+us-per-second = 7
 ",
     );
     let guard = config.node.guard.unwrap();
@@ -97,7 +105,23 @@ us-per-second = 2000000
         .collect();
     assert_eq!(
         budgets,
-        [(Some("iperf3"), None, 5_000), (None, Some("/system.slice"), 2_000_000_000)]
+        [
+            (Some("iperf3"), None, 5_000),
+            (None, Some("/system.slice"), 2_000_000_000),
+            (None, None, 6_000),
+            (None, None, 7_000)
+        ]
+    );
+    let groups: Vec<_> = guard.budgets.iter().map(|rule| (rule.user, rule.per)).collect();
+    let process = (None, guard::BudgetScope::Process);
+    assert_eq!(
+        groups,
+        [
+            process,
+            process,
+            (Some(0), guard::BudgetScope::Rule),
+            (Some(1_234_567), guard::BudgetScope::User)
+        ]
     );
 }
 
@@ -316,7 +340,7 @@ fn files_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn wildcards_are_in_order_of_precedence_and_require_packet_sockets() {
+fn wildcards_are_in_order_of_precedence() {
     let text = include_str!("../../../../examples/wildcards.toml");
     let mut config = Config::parse(text, "wildcards.toml").unwrap();
     let names: Vec<_> =
@@ -330,10 +354,11 @@ fn wildcards_are_in_order_of_precedence_and_require_packet_sockets() {
         assert_eq!((link.entry_forget_ms, link.node_forget_ms, link.max_nodes), (400, 60_000, 512));
     }
     assert_eq!(config.streams.len(), 2);
-    let error = config.set_backend(Backend::Xdp).unwrap_err().to_string();
+    assert_eq!(config.set_backend(Backend::Xdp), Ok(()));
+    let error = config.set_backend(Backend::Xsk).unwrap_err().to_string();
     assert_eq!(
         error,
-        "the back end \"xdp\" does not support type = \"vlan\" of stream \"axes\"; use \"packet\""
+        "the back end \"xsk\" does not support type = \"vlan\" of stream \"axes\"; use \"packet\""
     );
     assert_eq!(config.set_backend(Backend::Packet), Ok(()));
     // The host port of an existing interface receives whole frames.

@@ -48,6 +48,7 @@ fn handle(request: &Request) -> Reply {
             Response::Done { message: format!("{} octets", text.len()) }
         }
         Request::RemoveStreams { streams } => Response::Done { message: streams.join(", ") },
+        Request::Summary { .. } => Response::Summary { summary: Box::default() },
         Request::Paths { .. } => Response::Paths { streams: Vec::new() },
         Request::Nodes => Response::Nodes { nodes: Box::default() },
         Request::Reload | Request::Stop => Response::Done { message: "done".into() },

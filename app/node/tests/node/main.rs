@@ -6,4 +6,5 @@ mod config_values;
 mod control;
 mod doctor;
 mod examples;
+mod readers;
 mod traps;

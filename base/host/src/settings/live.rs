@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
 use onbeat_netdev::{Error as Netdev, Ethtool, Handle, InterfaceIdentity, Namespace, napi};
 
+use super::file_writes::FileWrites;
 use super::value::{Fields, is_merging, list, words};
 use super::{Host, NapiThread, Refusal, SettingLocation, Survey, Tuning};
 use onbeat_realtime::CpuSet;
@@ -26,6 +28,7 @@ pub struct LiveHost {
     pub(super) devices: Option<Devices>,
     /// Files that stay open, by their paths.
     open: HashMap<String, File>,
+    writes: Option<FileWrites>,
 }
 
 /// The interfaces of a network namespace.
@@ -45,15 +48,15 @@ impl LiveHost {
         let namespace = Namespace::current()?;
         namespace.run_with_sysfs(|| {
             let devices = Devices { handle: Handle::open()?, ethtool: Ethtool::open()? };
-            let mut live =
-                LiveHost { root: "/".into(), devices: Some(devices), open: HashMap::new() };
-            Ok(f(&mut live))
+            let devices = Some(devices);
+            Ok(f(&mut LiveHost { devices, ..LiveHost::below("/") }))
         })?
     }
 
     /// Creates a host simulated by files below a directory, without ethtool and threads.
     pub fn below(root: impl Into<PathBuf>) -> LiveHost {
-        LiveHost { root: root.into(), devices: None, open: HashMap::new() }
+        let writes = FileWrites::new().ok();
+        LiveHost { root: root.into(), devices: None, open: HashMap::new(), writes }
     }
 
     pub(super) fn path(&self, path: &str) -> PathBuf {
@@ -171,6 +174,7 @@ impl Host for LiveHost {
         let failed = |error| file(&path, "read", error);
         if !self.open.contains_key(&path) {
             let file = File::open(self.path(&path)).map_err(failed)?;
+            self.writes.iter().for_each(|writes| writes.watch(&self.path(&path)));
             self.open.insert(path.clone(), file);
         }
         // Masks and lists of CPUs: a page holds those of every host.
@@ -183,6 +187,14 @@ impl Host for LiveHost {
                 Err(failed(error))
             }
         }
+    }
+
+    fn writes(&self) -> Option<BorrowedFd<'_>> {
+        self.writes.as_ref().map(FileWrites::descriptor)
+    }
+
+    fn take_writes(&mut self) -> bool {
+        self.writes.as_ref().is_some_and(FileWrites::take)
     }
 
     fn write(&mut self, place: &SettingLocation, value: &str) -> SettingResult<()> {

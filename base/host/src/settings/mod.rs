@@ -12,6 +12,7 @@
 //! the end of a session, or by [`restore`] in any later process.
 
 mod error;
+mod file_writes;
 mod journal;
 mod kind;
 mod live;
@@ -37,6 +38,8 @@ pub use transaction::{
     Change, Entry, Outcome, Report, RestoreOutcome, RestoredEntry, apply, change_all, restore,
     roll_back,
 };
+
+use std::os::fd::BorrowedFd;
 
 use onbeat_netdev::InterfaceIdentity;
 
@@ -71,6 +74,17 @@ pub trait Host {
     /// [`Refusal`].
     fn reread(&mut self, place: &SettingLocation) -> std::result::Result<String, Refusal> {
         self.read(place)
+    }
+
+    /// A descriptor that is readable after a process wrote a file that [`Host::reread`] has read, until
+    /// [`Host::take_writes`]. Other changes are not reported.
+    fn writes(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Whether a process has written such a file since the last call.
+    fn take_writes(&mut self) -> bool {
+        false
     }
 
     /// Writes a value that was read from or planned for this location.

@@ -3,6 +3,7 @@
 mod change;
 mod create;
 mod info;
+mod route;
 mod statistics;
 
 use std::{

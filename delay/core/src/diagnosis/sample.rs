@@ -83,6 +83,15 @@ impl Sample {
         let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
         self.times_ns = Some((first.min(time_ns), last.max(time_ns)));
         self.quality.observe(packet);
+        if backward || self.room > 0 || self.other_start_ns.is_some() {
+            self.keep(packet, backward);
+        }
+    }
+
+    /// Keeps the packet if there is room.
+    #[cold]
+    fn keep(&mut self, packet: &Packet<'_>, backward: bool) {
+        let time_ns = packet.time_ns;
         if backward {
             self.backward += 1;
             if self.steps_left > 0 {

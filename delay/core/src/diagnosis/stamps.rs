@@ -65,22 +65,21 @@ impl StampQuality {
             self.refine(time_ns);
         }
         let gap_ns = time_ns.saturating_sub(self.last_ns);
-        if self.count > 1 {
-            self.varies |= *self.gap_ns.get_or_insert(gap_ns) != gap_ns;
-            let wire_ns = (i64::from(packet.wire_len) + WIRE_OVERHEAD) * 8 / LINK_RATE;
-            // Coarse stamps of two packets differ from their times by a step.
-            if gap_ns.saturating_add(self.step_ns - 1) < wire_ns && gap_ns >= 0 {
-                self.batched += 1;
-                self.batch_packets += 1;
-            } else {
-                self.end_batch(time_ns);
-            }
+        if !self.varies {
+            self.varies = self.count > 1 && *self.gap_ns.get_or_insert(gap_ns) != gap_ns;
+        }
+        // Coarse stamps of two packets differ from their times by a step.
+        let wire_ns = (i64::from(packet.wire_len) + WIRE_OVERHEAD) * 8 / LINK_RATE;
+        if self.count > 1 && (0..=wire_ns - self.step_ns).contains(&gap_ns) {
+            self.batched += 1;
+            self.batch_packets += 1;
         } else {
-            self.batch_start_ns = time_ns;
+            self.end_batch(time_ns);
         }
         self.last_ns = time_ns;
     }
 
+    #[cold]
     fn refine(&mut self, time_ns: i64) {
         let mut rest = time_ns.saturating_abs();
         while rest != 0 {
@@ -88,15 +87,23 @@ impl StampQuality {
         }
     }
 
+    #[inline]
     fn end_batch(&mut self, next_ns: i64) {
         // The first batch has none before it.
-        if self.batch_packets > 0 && self.batch_before_ns > 0 {
-            let wait_ns = self.batch_start_ns.saturating_sub(self.batch_before_ns).max(1);
-            self.waits[wait_ns.ilog2() as usize] += 1;
+        if self.batch_packets > 0 {
+            self.record_wait();
         }
         self.batch_before_ns = self.last_ns;
         self.batch_start_ns = next_ns;
+    }
+
+    #[cold]
+    fn record_wait(&mut self) {
         self.batch_packets = 0;
+        if self.batch_before_ns > 0 {
+            let wait_ns = self.batch_start_ns.saturating_sub(self.batch_before_ns).max(1);
+            self.waits[wait_ns.ilog2() as usize] += 1;
+        }
     }
 
     /// The resolution of the time stamps, in nanoseconds, if the packets show it; otherwise 1.

@@ -22,5 +22,5 @@ pub use key::Key;
 pub use one_way::{ClockComparison, DirectionalDelays, OneWayDelays};
 pub use profile::{Profile, ProfileError, ProfileSegment, RateCurve};
 pub use reflect::{RejectedDatagram, ReplyFields, admit, is_reflected, reflect};
-pub use sender::{Counts, ProbeReply, Sample, Sender, Session, StrayDatagram};
+pub use sender::{ArrivalTimes, Counts, ProbeReply, Sample, Sender, Session, StrayDatagram};
 pub use sessions::Sessions;

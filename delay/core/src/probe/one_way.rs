@@ -20,6 +20,8 @@ struct StoredProbe {
     there_ns: i64,
     received_ns: i64,
     back_ns: i64,
+    /// The delay of the probe in the sending application, and its time in the reflector.
+    applications_ns: i64,
 }
 
 /// Delays in both directions, converted to one clock, in nanoseconds.
@@ -29,6 +31,8 @@ pub struct DirectionalDelays {
     pub there_ns: f64,
     /// From the reflector to the sender.
     pub back_ns: f64,
+    /// From the intended transmission until the reflector has handled the probe.
+    pub application_there_ns: f64,
 }
 
 /// A comparison of the two clocks.
@@ -61,6 +65,7 @@ impl OneWayDelays {
             there_ns,
             received_ns: answer.received_ns,
             back_ns,
+            applications_ns: sample.sent_ns - sample.intended_ns + answer.in_reflector_ns(),
         };
         self.clocks.push(kept.sent_ns, there_ns, kept.received_ns, back_ns);
         if self.kept.len() < KEPT { self.kept.push(kept) } else { self.left_out += 1 }
@@ -90,5 +95,7 @@ fn ways(kept: &StoredProbe, offsets: &Offsets) -> Option<(DirectionalDelays, f64
     let (out, home) = (offsets.at(kept.sent_ns)?, offsets.at(kept.received_ns)?);
     let there_ns = kept.there_ns as f64 - out.offset_ns;
     let back_ns = kept.back_ns as f64 + home.offset_ns;
-    Some((DirectionalDelays { there_ns, back_ns }, out.bound_ns.max(home.bound_ns)))
+    let application_there_ns = there_ns + kept.applications_ns as f64;
+    let delays = DirectionalDelays { there_ns, back_ns, application_there_ns };
+    Some((delays, out.bound_ns.max(home.bound_ns)))
 }

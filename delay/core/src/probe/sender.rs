@@ -47,6 +47,22 @@ pub struct Sample {
     pub answer: Option<ProbeReply>,
 }
 
+/// The times of an arrived datagram, in nanoseconds of the sender's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArrivalTimes {
+    /// The time of arrival.
+    pub received_ns: i64,
+    /// The time at which the application has it.
+    pub handled_ns: i64,
+}
+
+/// An application that has a datagram when it arrives.
+impl From<i64> for ArrivalTimes {
+    fn from(received_ns: i64) -> Self {
+        Self { received_ns, handled_ns: received_ns }
+    }
+}
+
 /// A reply to a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeReply {
@@ -58,6 +74,8 @@ pub struct ProbeReply {
     pub reflector_sent_ns: i64,
     /// The time of arrival of the reply.
     pub received_ns: i64,
+    /// The time at which the sending application has the reply.
+    pub handled_ns: i64,
     /// TTL or hop limit on arrival at the reflector.
     pub ttl: u8,
 }
@@ -72,6 +90,18 @@ impl Sample {
     /// The round-trip time from the intended transmission: as on schedule.
     pub fn intended_round_trip_ns(&self) -> Option<i64> {
         self.round_trip_ns().map(|round_trip| round_trip + self.sent_ns - self.intended_ns)
+    }
+
+    /// The time from the intended transmission until the application has the reply, including the time in the
+    /// reflector, in nanoseconds.
+    pub fn application_ns(&self) -> Option<i64> {
+        self.answer.map(|answer| answer.handled_ns - self.intended_ns)
+    }
+
+    /// The time from the intended transmission until the reflector has handled the probe, in nanoseconds, by the two
+    /// clocks.
+    pub fn application_there_ns(&self) -> Option<i64> {
+        self.answer.map(|answer| answer.reflector_sent_ns - self.intended_ns)
     }
 
     /// The forward delay, in nanoseconds, by the two clocks.
@@ -254,9 +284,13 @@ impl Sender {
         possible
     }
 
-    /// Processes a datagram that arrived at `received_ns`.
-    pub fn receive(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), StrayDatagram> {
-        let taken = self.take(datagram, received_ns);
+    /// Processes an arrived datagram.
+    pub fn receive(
+        &mut self,
+        datagram: &[u8],
+        times: impl Into<ArrivalTimes>,
+    ) -> Result<(), StrayDatagram> {
+        let taken = self.take(datagram, times.into());
         match taken {
             Ok(()) => self.counts.answered += 1,
             Err(StrayDatagram::Hmac) => self.counts.unverified += 1,
@@ -278,7 +312,8 @@ impl Sender {
         key.verifies(&packet).then(|| packet.reflected()).ok_or(StrayDatagram::Hmac)
     }
 
-    fn take(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), StrayDatagram> {
+    fn take(&mut self, datagram: &[u8], times: ArrivalTimes) -> Result<(), StrayDatagram> {
+        let ArrivalTimes { received_ns, handled_ns } = times;
         let packet = self.admit(datagram)?;
         let Reflected { test, sequence: reflected, error_estimate, .. } = packet;
         // A reflector without support of RFC 8972 has zeros there.
@@ -305,6 +340,7 @@ impl Sender {
             reflector_received_ns: time(packet.received)?,
             reflector_sent_ns: time(packet.timestamp)?,
             received_ns,
+            handled_ns,
             ttl: packet.test_ttl,
         });
         let before = |number: u32, newest: u32| (number.wrapping_sub(newest) as i32) < 0;

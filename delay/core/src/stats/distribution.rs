@@ -1,5 +1,7 @@
 //! Delay distributions at a fixed cost in time and memory.
 
+use std::collections::BTreeMap;
+
 use super::batches::{Batch, Batches, variance_of_sum};
 use super::buckets::Buckets;
 use super::interval::EffectiveCount;
@@ -64,6 +66,15 @@ impl StampError {
         }
     }
 
+    /// The error with that of clocks that differ by up to this time in either direction.
+    #[must_use]
+    pub fn with_clock_error(self, clock_error_ns: u64) -> Self {
+        StampError {
+            too_long_ns: self.too_long_ns.saturating_add(clock_error_ns),
+            too_short_ns: self.too_short_ns.saturating_add(clock_error_ns),
+        }
+    }
+
     /// Widens the interval of a percentile.
     pub fn widen(&self, percentile: Percentile) -> Percentile {
         Percentile {
@@ -90,7 +101,9 @@ impl StampError {
 #[derive(Debug, Clone)]
 pub struct Distribution {
     batches: Batches,
-    counts: Vec<u64>,
+    /// Small numbers, as a cache holds more of them; a bucket that is full is emptied into `full`.
+    counts: Vec<u32>,
+    full: BTreeMap<usize, u64>,
     count: u64,
     lost: u64,
     min: u64,
@@ -116,6 +129,7 @@ impl Distribution {
         Self {
             batches: Batches::new(COARSE.of(MAX_DELAY_NS) + 1),
             counts: vec![0; FINE.of(MAX_DELAY_NS) + 1],
+            full: BTreeMap::new(),
             count: 0,
             lost: 0,
             min: u64::MAX,
@@ -139,7 +153,11 @@ impl Distribution {
         };
         self.count += 1;
         let within = delay.min(MAX_DELAY_NS);
-        self.counts[FINE.of(within)] += 1;
+        let bucket = FINE.of(within);
+        if self.counts[bucket] == u32::MAX {
+            self.empty(bucket);
+        }
+        self.counts[bucket] += 1;
         self.batches.record(COARSE.of(within), delay);
         self.clamped += u64::from(delay > MAX_DELAY_NS);
         self.min = self.min.min(delay);
@@ -149,6 +167,18 @@ impl Distribution {
         // 2^63 squared, 2 times, is the maximum; 60 s squared fits 2^56 times.
         let delay = u128::from(delay.min(MAX_DELAY_NS));
         self.squares += delay * delay;
+    }
+
+    #[cold]
+    fn empty(&mut self, bucket: usize) {
+        *self.full.entry(bucket).or_default() +=
+            u64::from(std::mem::take(&mut self.counts[bucket]));
+    }
+
+    /// The number of delays in each bucket of percentiles.
+    fn counts(&self) -> impl Iterator<Item = u64> + '_ {
+        let full = |bucket| self.full.get(&bucket).copied().unwrap_or(0);
+        self.counts.iter().enumerate().map(move |(bucket, count)| full(bucket) + u64::from(*count))
     }
 
     /// Records a lost packet: its delay exceeds all others.
@@ -258,17 +288,29 @@ impl Distribution {
         Some(self.percentiles()?.get(quantile, confidence))
     }
 
+    /// The delays rounded to buckets, in order, with their numbers; the smallest and the largest are exact.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut seen = 0;
+        self.counts().enumerate().filter(|(_, count)| *count > 0).map(move |(bucket, count)| {
+            let value = if seen == 0 { self.min } else { FINE.shortest(bucket + 1) - 1 };
+            seen += count;
+            (if seen == self.count { self.max } else { value }, count)
+        })
+    }
+
     /// Returns the percentiles; `None` without delays.
     pub fn percentiles(&self) -> Option<Percentiles<'_>> {
         if self.count == 0 {
             return None;
         }
-        let mut up_to = self.counts[..=FINE.of(self.max.min(MAX_DELAY_NS))].to_vec();
         let mut sum = 0;
-        for count in &mut up_to {
-            sum += *count;
-            *count = sum;
-        }
+        let up_to = self.counts().take(FINE.of(self.max.min(MAX_DELAY_NS)) + 1);
+        let up_to = up_to
+            .map(|count| {
+                sum += count;
+                sum
+            })
+            .collect();
         let batches = self.batches.all();
         Some(Percentiles { of: self, batches, up_to })
     }

@@ -1,15 +1,15 @@
 //! Inter-packet delay variation (RFC 3393, RFC 5481 4.1): the difference of a packet's delay from that of the
 //! previous packet.
 
-use super::Distribution;
+use super::Histogram;
 
 /// Delay differences of packets that arrived in sequence.
 ///
 /// If one of the two was lost there is no difference, and a new pair starts.
 #[derive(Debug, Clone, Default)]
 pub struct Variation {
-    longer: Distribution,
-    shorter: Distribution,
+    longer: Histogram,
+    shorter: Histogram,
     last: Option<i64>,
 }
 
@@ -22,12 +22,8 @@ impl Variation {
     /// Records the delay of the next packet in order of arrival, in nanoseconds.
     pub fn record(&mut self, delay_ns: i64) {
         if let Some(last) = self.last.replace(delay_ns) {
-            let difference = delay_ns - last;
-            if difference < 0 {
-                self.shorter.record(-difference);
-            } else {
-                self.longer.record(difference);
-            }
+            let part = if delay_ns < last { &mut self.shorter } else { &mut self.longer };
+            part.record(delay_ns.abs_diff(last));
         }
     }
 
@@ -37,12 +33,12 @@ impl Variation {
     }
 
     /// Differences of packets with the same delay as the previous one, or a longer one.
-    pub fn longer(&self) -> &Distribution {
+    pub fn longer(&self) -> &Histogram {
         &self.longer
     }
 
     /// Differences of the other packets, as positive numbers.
-    pub fn shorter(&self) -> &Distribution {
+    pub fn shorter(&self) -> &Histogram {
         &self.shorter
     }
 
@@ -53,8 +49,8 @@ impl Variation {
 
     /// The mean of the absolute differences, in nanoseconds.
     pub fn mean_absolute_ns(&self) -> Option<f64> {
-        let sum = |part: &Distribution| part.mean_ns().unwrap_or(0.0) * part.count() as f64;
         let count = self.count();
-        (count > 0).then(|| (sum(&self.longer) + sum(&self.shorter)) / count as f64)
+        let sum = self.longer.sum_ns() + self.shorter.sum_ns();
+        (count > 0).then(|| sum as f64 / count as f64)
     }
 }

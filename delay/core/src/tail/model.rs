@@ -326,7 +326,7 @@ impl Tail {
             let z = if shape.abs() < 1e-9 { reach } else { (shape * reach).exp_m1() / shape };
             Pareto { shape, scale: above / z }.log_likelihood(&self.exceedances)
         };
-        let shape = golden_maximum(-1.0, 2.0, 1e-6, with_shape);
+        let shape = golden_maximum(-1.0, 2.0, 1e-3, with_shape);
         with_shape(shape)
     }
 }
@@ -334,13 +334,15 @@ impl Tail {
 /// Returns the point between `inside` and `outside` up to which a condition holds.
 fn boundary(mut inside: f64, mut outside: f64, holds: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..100 {
-        let middle = 0.5 * (inside + outside);
+        // The orders of magnitude first: `outside` can be infinitely far.
+        let is_far = inside > 0.0 && outside > 4.0 * inside;
+        let middle = if is_far { (inside * outside).sqrt() } else { 0.5 * (inside + outside) };
         if holds(middle) {
             inside = middle
         } else {
             outside = middle
         }
-        if (inside - outside).abs() <= 1e-6 * inside.abs() {
+        if (inside - outside).abs() <= 1e-5 * inside.abs() {
             break;
         }
     }

@@ -1,5 +1,6 @@
 //! Traces packets through this host, stage by stage.
 
+mod doubled;
 mod nic_stamps;
 mod requirement;
 mod stages;
@@ -15,6 +16,7 @@ use onbeat_realtime::{clock, interrupt};
 use onbeat_report::format::{count, parse_duration};
 use onbeat_report::{Check, Input, Outcome, Progress, Run};
 
+use self::doubled::DoubledHooks;
 use self::nic_stamps::NicTimestamps;
 use self::requirement::HooksRequest;
 use self::stages::{FateCounts, FateGroup, HookCost};
@@ -72,6 +74,7 @@ struct Collector {
     fates: FateCounts,
     sink: DelaySink,
     device: Option<NicTimestamps>,
+    doubled: DoubledHooks,
 }
 
 impl HooksOptions {
@@ -99,14 +102,20 @@ impl HooksOptions {
             fates: FateCounts::default(),
             sink: DelaySink::new(&self.report.files)?,
             device,
+            doubled: DoubledHooks::load(&hop, settings.confidence)?,
         };
         let (counts, cost) = self.follow(&hop, &mut seen, progress)?;
         seen.sink.finish()?;
 
         let mut outcome = run.finish();
-        outcome.figure("packets", seen.fates.table(&counts, &Reasons::of_kernel()));
+        outcome.figure(
+            "packets",
+            seen.fates.table(&counts, seen.doubled.excluded(), &Reasons::of_kernel()),
+        );
         let stamps = (Origin::Arrival, StampError::default());
-        outcome::fill(&mut outcome, &seen.sink, stamps, &settings);
+        let inflation = seen.doubled.inflation();
+        outcome::fill_corrected(&mut outcome, &seen.sink, stamps, &settings, Some(inflation));
+        seen.doubled.fill(&mut outcome);
         for group in [&seen.left, &seen.read] {
             group.fill(&mut outcome);
         }
@@ -143,6 +152,7 @@ impl HooksOptions {
         loop {
             let now_ns = clock::now_ns();
             cost.watch(&tracer, now_ns)?;
+            seen.doubled.watch(clock::now_ns)?;
             let until = end_ns.map_or(now_ns + LOOK_NS, |end_ns| end_ns.min(now_ns + LOOK_NS));
             let interrupted = interrupt::pause_until(until, || ()).is_err();
             seen.take(tracer.take()?, &mut pending)?;
@@ -158,6 +168,7 @@ impl HooksOptions {
         cost.end(&tracer)?;
         seen.take(tracer.stop()?, &mut pending)?;
         seen.until(u64::MAX, &mut pending);
+        seen.doubled.finish();
         progress.clear();
         Ok((tracer.counts()?, cost))
     }
@@ -220,8 +231,10 @@ impl Collector {
         match packet.fate {
             Fate::Forwarded | Fate::Answered | Fate::AnsweredByKernel => {
                 self.left.record(packet);
-                let delay_ns = Some(i64::from(packet.total_ns));
-                self.sink.record(packet.begin_ns as i64, delay_ns, Verdict::Certain);
+                if !self.doubled.is_doubled(packet) {
+                    let delay_ns = Some(i64::from(packet.total_ns));
+                    self.sink.record(packet.begin_ns as i64, delay_ns, Verdict::Certain);
+                }
             }
             Fate::Delivered => self.read.record(packet),
             Fate::Dropped(_) => self.sink.lose(packet.begin_ns as i64),

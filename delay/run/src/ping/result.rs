@@ -16,13 +16,25 @@ use crate::samples::{Column, SampleFiles, SampleValue, Samples};
 use crate::sink::DelaySink;
 
 /// The delays of each probe, in the order of the table.
-const PATHS: [&str; 5] =
-    ["round trip", "round trip, from its scheduled start", "in the reflector", "forward", "return"];
+const PATHS: [&str; 7] = [
+    "round trip",
+    "round trip, from its scheduled start",
+    "in the reflector",
+    "application: round trip",
+    "forward",
+    "return",
+    "application: one way",
+];
 const ROUND_TRIP: usize = 0;
 const INTENDED: usize = 1;
 const REFLECTOR: usize = 2;
-const THERE: usize = 3;
-const BACK: usize = 4;
+const APPLICATION: usize = 3;
+const THERE: usize = 4;
+const BACK: usize = 5;
+const APPLICATION_THERE: usize = 6;
+
+/// Percentiles of each path.
+const PERCENTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// The columns of samples.
 const COLUMNS: &[Column] = &[
@@ -33,6 +45,7 @@ const COLUMNS: &[Column] = &[
     Column::maybe_number("reflector_sent_ns"),
     Column::maybe_number("received_ns"),
     Column::maybe_number("ttl"),
+    Column::maybe_number("handled_ns"),
 ];
 
 /// Collects samples.
@@ -72,27 +85,35 @@ impl ProbeResults {
             SampleValue::maybe(answer.map(|answer| answer.reflector_sent_ns)),
             SampleValue::maybe(answer.map(|answer| answer.received_ns)),
             SampleValue::maybe(answer.map(|answer| answer.ttl)),
+            SampleValue::maybe(answer.map(|answer| answer.handled_ns)),
         ]);
         let times = (sample.answer, sample.round_trip_ns(), sample.intended_round_trip_ns());
         let (Some(answer), Some(round_trip_ns), Some(intended_ns)) = times else {
-            return self.round_trips.lose(sample.sent_ns);
+            return self.lose(sample);
         };
         let inside_ns = answer.in_reflector_ns();
         if round_trip_ns < 0 || inside_ns < 0 {
             self.impossible += 1;
-            return self.round_trips.lose(sample.sent_ns);
+            return self.lose(sample);
         }
         self.round_trips.record(sample.sent_ns, Some(round_trip_ns), Verdict::Certain);
         self.record(ROUND_TRIP, round_trip_ns);
         self.record(INTENDED, intended_ns);
         self.record(REFLECTOR, inside_ns);
+        self.record(APPLICATION, sample.application_ns().unwrap_or(-1));
         match &mut self.one_way {
             Some(one_way) => one_way.push(sample),
             None => {
                 self.record(THERE, sample.there_ns().unwrap_or(-1));
                 self.record(BACK, sample.back_ns().unwrap_or(-1));
+                self.record(APPLICATION_THERE, sample.application_there_ns().unwrap_or(-1));
             }
         }
+    }
+
+    fn lose(&mut self, sample: &Sample) {
+        self.round_trips.lose(sample.sent_ns);
+        self.delays.iter_mut().for_each(Distribution::record_lost);
     }
 
     fn record(&mut self, path: usize, delay_ns: i64) {
@@ -134,7 +155,9 @@ impl ProbeResults {
             }
         }
         let significant = if one_clock { PATHS.len() } else { THERE };
-        outcome.figure("delays by path", self.table(bound_ns.flatten()));
+        outcome.figure("delays by path", self.table(bound_ns.flatten(), settings.confidence));
+        outcome
+            .figure("intervals by path", self.intervals(bound_ns.flatten(), settings.confidence));
         let mut curves = self.curves.figure();
         curves.series.truncate(significant);
         outcome.figure("distribution of delays", curves);
@@ -150,6 +173,7 @@ impl ProbeResults {
         let compared = one_way.compare(|delay| {
             delays[THERE].record(delay.there_ns.round() as i64);
             delays[BACK].record(delay.back_ns.round() as i64);
+            delays[APPLICATION_THERE].record(delay.application_there_ns.round() as i64);
         });
         let mut table = Counters::new([
             ("start", "s"),
@@ -194,7 +218,7 @@ impl ProbeResults {
         compared.bound_ns
     }
 
-    fn table(&self, bound_ns: Option<f64>) -> Counters {
+    fn table(&self, bound_ns: Option<f64>, confidence: f64) -> Counters {
         let mut table = Counters::new([
             ("", ""),
             ("probes", ""),
@@ -213,18 +237,60 @@ impl ProbeResults {
                 value.into()
             };
             let exact = |ns: u64| ns as f64;
-            let quantile = |share| significant(delays.value_at(share).map(exact));
+            let percentiles = delays.percentiles();
+            let quantile = |(_, share)| {
+                // A percentile without an interval is withheld.
+                let found = percentiles.as_ref().map(|all| all.get(share, confidence));
+                let found = found.filter(|found| found.lower_ns.is_some());
+                significant(found.map(|found| exact(found.value_ns)))
+            };
+            let [p50, p99, p99_9] = PERCENTILES.map(quantile);
             table.row([
                 Cell::from(name),
                 delays.count().into(),
                 significant(delays.min_ns().map(exact)),
                 significant(delays.mean_ns()),
-                quantile(0.5),
-                quantile(0.99),
-                quantile(0.999),
+                p50,
+                p99,
+                p99_9,
                 significant(delays.max_ns().map(exact)),
                 bound_ns.into(),
             ]);
+        }
+        table
+    }
+
+    /// Means and percentiles with their intervals, which include the error of two clocks.
+    fn intervals(&self, bound_ns: Option<f64>, confidence: f64) -> Counters {
+        let mut table = Counters::new([
+            ("", ""),
+            ("statistic", ""),
+            ("delay", "ns"),
+            ("lower bound", "ns"),
+            ("upper bound", "ns"),
+        ]);
+        for (path, (name, delays)) in PATHS.into_iter().zip(&self.delays).enumerate() {
+            let bound_ns = bound_ns.filter(|_| path >= THERE).unwrap_or(0.0);
+            let mut row = |statistic: &str, value_ns: f64, lower_ns: f64, upper_ns: Option<f64>| {
+                table.row([
+                    Cell::from(name),
+                    statistic.into(),
+                    Some(value_ns).filter(|ns| *ns > bound_ns).into(),
+                    (lower_ns - bound_ns).max(0.0).into(),
+                    upper_ns.map(|ns| ns + bound_ns).into(),
+                ]);
+            };
+            if let Some(mean) = delays.mean(confidence) {
+                row("mean", mean.value_ns, mean.lower_ns, Some(mean.upper_ns));
+            }
+            let Some(percentiles) = delays.percentiles() else { continue };
+            for (statistic, share) in PERCENTILES {
+                let found = percentiles.get(share, confidence);
+                if let Some(lower_ns) = found.lower_ns {
+                    let upper_ns = found.upper_ns.map(|ns| ns as f64);
+                    row(statistic, found.value_ns as f64, lower_ns as f64, upper_ns);
+                }
+            }
         }
         table
     }
@@ -274,6 +340,10 @@ fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
     outcome.note(
         "round trips exclude the time in the reflector; stamps are the kernel's (CLOCK_REALTIME, converted to \
          a clock without steps), except for the reflector's departures, which it stamps itself",
+    );
+    outcome.note(
+        "application: from the scheduled start until the reflector has handled the probe (one way), or this process \
+         has the reply (round trip); includes the delays of both processes",
     );
     if let Some(estimate) = found.reflector {
         outcome.note(format!("the reflector's clock: {}", clock_error(estimate)));

@@ -50,6 +50,7 @@ fn read(mut table: Table<'_>, faults: &Faults) -> Network {
     if let Some(mut limits) = table.take("network").and_then(|value| value.table()) {
         let percent = limits.take("load-percent").and_then(|value| value.number(1..=100));
         network.load_percent = percent.unwrap_or(LOAD_PERCENT);
+        network.label_vlans = limits.take("label-vlans").and_then(|value| label_vlans(&value));
         limits.finish();
     }
     let (node_names, node_places) = nodes::read(table.items("node"), &mut network);
@@ -66,6 +67,22 @@ fn read(mut table: Table<'_>, faults: &Faults) -> Network {
     streams::read(table.items("stream"), &node_names, &mut network);
     table.finish();
     network
+}
+
+/// Reads the first and the last VLAN of labels: two at least, one for each of two successive plans.
+fn label_vlans(value: &Value<'_>) -> Option<[u16; 2]> {
+    let ends: Vec<u16> =
+        value.array()?.iter().map(|value| value.number(1..=4094)).collect::<Option<_>>()?;
+    match ends[..] {
+        [first, last] if first < last => Some([first, last]),
+        _ => {
+            value.fault(
+                "the labels require two VLANs at least",
+                "write the first and the last VLAN of a range, such as [101, 102]",
+            );
+            None
+        }
+    }
 }
 
 /// Reads a name.

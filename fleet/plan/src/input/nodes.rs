@@ -26,11 +26,16 @@ pub(super) fn read<'a>(values: Vec<Value<'a>>, network: &mut Network) -> (Names,
         let named = table.require("name", "\"a\"");
         let node_name = named.as_ref().and_then(name);
         let relay = table.take("relay").and_then(|value| value.flag());
+        let bridge = table.take("bridge");
         let forwarding = table.take("forwarding-us").and_then(|value| value.number(0..=100_000));
         let host = table.take("host").and_then(|value| read_host(&value));
         let mut interfaces: HashSet<String> = HashSet::new();
         interfaces.extend(host.iter().map(|host| host.interface.clone()));
         let ports = read_ports(table.items("port"), &mut interfaces);
+        let bridge = bridge.and_then(|value| {
+            check_bridge(&value, host.is_some() || relay == Some(false), network);
+            interface::read(&value)
+        });
         table.finish();
         let Some(node_name) = node_name else { continue };
         add(&mut names, "node", named.as_ref().unwrap_or(&value), &node_name, network.nodes.len());
@@ -38,12 +43,26 @@ pub(super) fn read<'a>(values: Vec<Value<'a>>, network: &mut Network) -> (Names,
             name: node_name,
             host,
             relay: relay.unwrap_or(true),
+            bridge,
             forwarding_ns: 1000 * u64::from(forwarding.unwrap_or(FORWARDING_US)),
             ports,
         });
         places.push(value);
     }
     (names, places)
+}
+
+/// Reports keys that contradict a foreign bridge.
+fn check_bridge(value: &Value<'_>, is_end_system: bool, network: &Network) {
+    if is_end_system {
+        value.fault("a foreign bridge has no host, and is a relay", "remove host and relay");
+    }
+    if network.label_vlans.is_none() {
+        value.fault(
+            "a foreign bridge forwards by VLAN, and the network has no VLANs of labels",
+            "add label-vlans = [101, 102] to [network]",
+        );
+    }
 }
 
 fn read_host(value: &Value<'_>) -> Option<Host> {

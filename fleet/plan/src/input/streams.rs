@@ -7,6 +7,7 @@ use onbeat_config::reader::{Table, Value};
 use onbeat_wire::MacAddress;
 
 use super::{Names, add, name, reference};
+use crate::ladder::RecoverAt;
 use crate::network::{Network, Stream};
 use crate::plan::MAX_STREAMS;
 
@@ -16,15 +17,22 @@ const LONGEST_NAME: usize = 56;
 /// Most paths to a listener.
 const MAX_PATHS: u8 = 8;
 
+/// Values of `recover-at`.
+const RECOVER_AT: [(&str, RecoverAt); 3] =
+    [("listeners", RecoverAt::Listeners), ("relays", RecoverAt::Relays), ("auto", RecoverAt::Auto)];
+
 /// State of the reading: objects that a stream may not share with others.
 struct Reader<'n> {
     nodes: &'n Names,
     names: Names,
     /// Streams by address.
-    addresses: HashMap<MacAddress, Vec<(Option<u16>, String)>>,
+    addresses: HashMap<MacAddress, Vec<AddressUser>>,
     /// Streams of each node as talker or listener.
     counts: Vec<u32>,
 }
+
+/// A stream with an address: its VLAN, its talker if labels distinguish it from streams of other talkers, and its name.
+type AddressUser = (Option<u16>, Option<u32>, String);
 
 /// Reads all streams.
 pub(super) fn read(values: Vec<Value<'_>>, nodes: &Names, network: &mut Network) {
@@ -55,6 +63,8 @@ impl Reader<'_> {
         let size = table.require("size", "128").and_then(|value| value.number(64..=9018u32));
         let path_value = table.take("paths");
         let paths = path_value.as_ref().and_then(|value| value.number(1..=MAX_PATHS));
+        let recover_value = table.take("recover-at");
+        let recover_at = recover_value.as_ref().and_then(|value| value.choice(&RECOVER_AT));
         let delay = table.take("max-delay-us").and_then(|value| value.number(1..=60_000_000u32));
 
         let stream_name = named.as_ref().and_then(name);
@@ -71,7 +81,8 @@ impl Reader<'_> {
         let listeners = listeners.and_then(|value| self.listeners(&value, talker, network));
         let address = addressed.as_ref().and_then(|value| value.mac_address());
         if let (Some(value), Some(address), Some(name)) = (&addressed, address, &stream_name) {
-            self.take_address(value, address, vlan, name);
+            let source = network.label_vlans.and(talker);
+            self.take_address(value, address, (vlan, source, name.clone()));
         }
         let paths = paths.unwrap_or(2);
         let many = listeners.as_ref().is_some_and(|listeners| listeners.len() > 1);
@@ -79,6 +90,15 @@ impl Reader<'_> {
             value.fault(
                 format!("{paths} paths to each of several listeners are not supported"),
                 "use 2, or a stream for each listener",
+            );
+        }
+        let recover_at = recover_at.unwrap_or_default();
+        if let (Some(value), true) =
+            (&recover_value, recover_at != RecoverAt::Listeners && (many || paths != 2))
+        {
+            value.fault(
+                "recovery in relays requires one listener and two paths",
+                "use \"listeners\", or a stream for each listener",
             );
         }
         for &node in talker.iter().chain(listeners.iter().flatten()) {
@@ -104,6 +124,8 @@ impl Reader<'_> {
             size: size?,
             paths,
             max_delay_ns: delay.map(|us| 1000 * u64::from(us)),
+            recover_at,
+            adds_vlan_tag: network.label_vlans.is_some() && vlan.is_none(),
         })
     }
 
@@ -146,28 +168,25 @@ impl Reader<'_> {
     }
 
     /// Reports an address that another stream has in the same VLAN, or in any.
-    fn take_address(
-        &mut self,
-        value: &Value<'_>,
-        address: MacAddress,
-        vlan: Option<u16>,
-        name: &str,
-    ) {
+    fn take_address(&mut self, value: &Value<'_>, address: MacAddress, user: AddressUser) {
+        let (vlan, talker, _) = user;
         let entry = self.addresses.entry(address);
         let others = match entry {
             Entry::Occupied(others) => others.into_mut(),
             Entry::Vacant(entry) => entry.insert(Vec::new()),
         };
-        let same =
-            |other: &&(Option<u16>, String)| other.0 == vlan || other.0.is_none() || vlan.is_none();
-        if let Some((_, other)) = others.iter().find(same) {
+        let same = |other: &&AddressUser| {
+            let is_one_vlan = other.0 == vlan || other.0.is_none() || vlan.is_none();
+            is_one_vlan && other.1 == talker
+        };
+        if let Some((.., other)) = others.iter().find(same) {
             value.fault(
                 format!("stream {other:?} has the same address {address} in this VLAN, or in any"),
                 "use another address or VLAN: nodes identify streams by them",
             );
         }
         if others.len() < 4095 {
-            others.push((vlan, name.to_owned()));
+            others.push(user);
         }
     }
 }

@@ -111,8 +111,22 @@ fn each_fault_names_its_place_and_remedy() {
             "group[\"duct\"]",
             "did you mean \"tray\"?",
         ),
+        ("name = \"c\"", "name = \"c\"\nbridge = \"br0\"", "node[\"c\"].bridge", "add label-vlans"),
+        ("name = \"d\"", "name = \"d\"\nbridge = \"br0\"", "node[\"d\"].bridge", "remove host"),
+        (
+            "\n[[node]]\nname = \"a\"",
+            "\n[network]\nlabel-vlans = [7, 7]\n[[node]]\nname = \"a\"",
+            "network.label-vlans",
+            "two VLANs",
+        ),
         ("name = \"c\"", "name = \"b\"", "node[\"b\"].name", "another node is named \"b\""),
         ("size = 128", "size = 63", "stream[\"axis\"].size", "from 64 to 9018"),
+        (
+            "size = 128",
+            "size = 128\npaths = 3\nrecover-at = \"auto\"",
+            "stream[\"axis\"].recover-at",
+            "one listener and two paths",
+        ),
         ("size = 128", "size = 128\npaths = 9", "stream[\"axis\"].paths", "from 1 to 8"),
         ("size = 128", "siize = 128", "stream[\"axis\"]", "did you mean size?"),
         ("interval-us = 1000", "interval-us = 0", "interval-us", "from 1 to"),
@@ -153,6 +167,11 @@ fn pieces_and_duplicate_addresses_are_reported() {
     let second = RING[RING.find("[[stream]]").unwrap()..].replace("axis", "other");
     let report = Network::parse(&format!("{RING}{second}"), "net.toml").unwrap_err().to_string();
     assert!(report.contains("stream \"axis\" has the same address"), "{report}");
+    // Labels tell streams of two talkers apart, but not those of one.
+    let labels = format!("[network]\nlabel-vlans = [101, 102]\n{RING}");
+    let back = second.replace("\"a\"", "\"x\"").replace("\"d\"", "\"a\"").replace("\"x\"", "\"d\"");
+    assert!(Network::parse(&format!("{labels}{back}"), "net.toml").is_ok());
+    assert!(Network::parse(&format!("{labels}{second}"), "net.toml").is_err());
     let apart = RING.replace("size = 128", "size = 128\nvlan = 7");
     let second = second.replace("size = 128", "size = 128\nvlan = 8");
     assert_eq!(Network::parse(&format!("{apart}{second}"), "net.toml").unwrap().streams.len(), 2);

@@ -133,7 +133,23 @@ def admission(problem):
     return -solve(cost, rows)
 
 
-kinds = {"pair": pair, "groups": group_pair, "admission": admission}
+def coloring(problem):
+    """Whether all vertices can have a color of their list, adjacent ones different ones."""
+    colors = problem["colors"]
+    names = [(vertex, color) for vertex, free in enumerate(colors) for color in free]
+    column = {name: number for number, name in enumerate(names)}
+    rows = []
+    for vertex, free in enumerate(colors):
+        rows.append(([(column[vertex, color], 1) for color in free], 1, 1))
+    for a, b in problem["edges"]:
+        for color in set(colors[a]) & set(colors[b]):
+            rows.append(([(column[a, color], 1), (column[b, color], 1)], 0, 1))
+    if not all(colors):
+        return False
+    return solve([0] * len(names), rows) is not None
+
+
+kinds = {"pair": pair, "groups": group_pair, "admission": admission, "coloring": coloring}
 for line in sys.stdin:
     query = json.loads(line)
     print(json.dumps(kinds[query["kind"]](query)))

@@ -10,7 +10,7 @@ use crate::plan::{Plan, PreviousRoutes, StreamPlan};
 use crate::route::{ListenerPaths, Route};
 
 /// Runs judge.py on problems. `None`: it cannot run here, which continuous integration does not permit.
-fn judge(problems: &[Value]) -> Option<Vec<Value>> {
+pub(super) fn judge(problems: &[Value]) -> Option<Vec<Value>> {
     let input: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
     let packages = "python3-networkx python3-scipy";
     let output =

@@ -69,13 +69,13 @@ fn a_manifest_keeps_routes_through_json() {
     let text = serde_json::to_string(&written).unwrap();
     let read = Manifest::parse(&text, "manifest.json").unwrap();
     assert_eq!(read, written);
-    let again = Plan::new(&network, &read.routes(&network));
+    let again = Plan::new(&network, &read.previous(&network));
     assert_eq!((again.kept, &again.routes), (network.streams.len(), &first.routes));
     assert!(difference::between(&written, &manifest(&network, &again)).is_empty());
 
     // Without its links, no route is kept, and nothing panics.
     let other = random::grid(2, 2);
-    assert!(read.routes(&other).is_empty());
+    assert!(read.previous(&other).values().all(|stream| stream.route.is_none()));
     for (text, message) in [
         ("{}", "not a manifest"),
         (&text.replace("onbeat-plan/1", "onbeat-plan/9"), "onbeat-plan/9"),

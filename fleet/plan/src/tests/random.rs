@@ -2,6 +2,7 @@
 
 use onbeat_wire::MacAddress;
 
+use crate::ladder::RecoverAt;
 use crate::network::{End, Group, Host, Link, Network, Node, Port, Stream};
 
 /// Steele's SplitMix64.
@@ -28,6 +29,7 @@ pub(crate) fn network(nodes: usize, links: &[(usize, usize, u64)]) -> Network {
         name: format!("n{index}"),
         host: Some(Host { interface: "tsn0".into(), create: true }),
         relay: true,
+        bridge: None,
         forwarding_ns: 0,
         ports: Vec::new(),
     };
@@ -44,6 +46,20 @@ pub(crate) fn network(nodes: usize, links: &[(usize, usize, u64)]) -> Network {
         network.links.push(Link { name, ends, speed_mbps: 1000, delay_ns, groups: Vec::new() });
     }
     network
+}
+
+/// At most this number of listeners, each at another node than the talker.
+pub(crate) fn listeners(
+    random: &mut Random,
+    nodes: usize,
+    talker: usize,
+    most: usize,
+) -> Vec<usize> {
+    let mut listeners: Vec<usize> = (0..most).map(|_| random.below(nodes)).collect();
+    listeners.sort_unstable();
+    listeners.dedup();
+    listeners.retain(|listener| *listener != talker);
+    listeners
 }
 
 /// A connected random network: a random tree and further links, some of them parallel.
@@ -104,5 +120,7 @@ pub(crate) fn stream(number: usize, talker: usize, listeners: &[usize]) -> Strea
         size: 128,
         paths: 2,
         max_delay_ns: None,
+        recover_at: RecoverAt::Listeners,
+        adds_vlan_tag: false,
     }
 }

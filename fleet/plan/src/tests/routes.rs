@@ -3,8 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::random::{self, Random};
+use crate::failure;
+use crate::graph::{Availability, Graph};
 use crate::network::{Arc, Network, Stream};
-use crate::plan::{Plan, PreviousRoutes, Refusal, StreamPlan};
+use crate::plan::{Plan, PreviousRoutes, PreviousStream, Refusal, StreamPlan};
 use crate::route::{Element, Route};
 
 fn plan(network: &Network) -> Plan {
@@ -77,11 +79,8 @@ fn trees_protect_every_listener_and_share_no_arc() {
             node.relay = random.below(5) > 0;
         }
         let talker = random.below(nodes);
-        let mut listeners: Vec<usize> =
-            (0..2 + random.below(4)).map(|_| random.below(nodes)).collect();
-        listeners.sort_unstable();
-        listeners.dedup();
-        listeners.retain(|listener| *listener != talker);
+        let most = 2 + random.below(4);
+        let listeners = random::listeners(&mut random, nodes, talker, most);
         if listeners.len() < 2 {
             continue;
         }
@@ -148,7 +147,9 @@ fn check_trees(network: &Network, stream: &Stream, route: &Route) {
 /// The routes of a plan as those of a previous one.
 fn previous(network: &Network, plan: &Plan) -> PreviousRoutes {
     let route = |(index, route): (usize, &Route)| {
-        (network.streams[index].name.clone(), (route.clone(), plan.delays[index].clone()))
+        let (route, delays) = (Some(route.clone()), plan.delays[index].clone());
+        let old = PreviousStream { route, delays, ..PreviousStream::default() };
+        (network.streams[index].name.clone(), old)
     };
     plan.routed().map(route).collect()
 }
@@ -180,4 +181,93 @@ fn a_further_plan_keeps_the_routes_that_hold() {
     assert!(affected > 0 && again.is_complete());
     assert_eq!(again.kept, network.streams.len() - affected);
     assert!(!again.routes.iter().any(uses));
+}
+
+#[test]
+fn effects_of_failures_equal_the_losses_of_each_stream() {
+    let mut random = Random(12);
+    let (mut cut, mut single, mut ended) = (0, 0, 0);
+    for _ in 0..200 {
+        let nodes = 3 + random.below(8);
+        let further = random.below(2 * nodes);
+        let mut network = random::connected(&mut random, nodes, further);
+        random::add_groups(&mut random, &mut network, 2, 3);
+        for number in 0..12 {
+            let talker = random.below(nodes);
+            let mut listeners: Vec<usize> =
+                (0..1 + random.below(2)).map(|_| random.below(nodes)).collect();
+            listeners.dedup();
+            listeners.retain(|listener| *listener != talker);
+            if !listeners.is_empty() {
+                let mut stream = random::stream(number, talker, &listeners);
+                stream.paths = 1 + random.below(3) as u8;
+                network.streams.push(stream);
+            }
+        }
+        let plan = plan(&network);
+        for effect in failure::effects(&network, &plan, Element::all(&network)) {
+            let mut expected = [Vec::new(), Vec::new(), Vec::new()];
+            for (index, route) in plan.routed() {
+                let loss = route.losses(&network, &network.streams[index], effect.element);
+                if loss.cut > 0 {
+                    expected[0].push(index);
+                } else if loss.ended > 0 && loss.single == 0 {
+                    expected[2].push(index);
+                } else if loss.single > 0 {
+                    expected[1].push(index);
+                }
+            }
+            assert_eq!(
+                [&effect.cut, &effect.single, &effect.ended],
+                [0, 1, 2].map(|at| &expected[at])
+            );
+            cut += effect.cut.len();
+            single += effect.single.len();
+            ended += effect.ended.len();
+        }
+    }
+    assert!(cut > 200 && single > 200 && ended > 200, "{cut} {single} {ended}");
+}
+
+#[test]
+fn landmarks_change_no_sum() {
+    let mut random = Random(13);
+    let mut found = [0; 4];
+    for _ in 0..600 {
+        let nodes = 16 + random.below(40);
+        let further = random.below(2 * nodes);
+        let mut links = random::connected(&mut random, nodes, further).links;
+        // Some networks are in pieces.
+        links.truncate(links.len() - random.below(4));
+        let mut network = random::network(nodes, &[]);
+        network.links = links;
+        let mut plain = Graph::new(&network, false);
+        let cost = |arc: Arc| network.links[arc.link()].delay_ns * 1000;
+        network.arcs().for_each(|arc| plain.set_cost(arc, cost(arc)));
+        let mut directed = plain.clone();
+        directed.set_landmarks();
+        for arc in network.arcs() {
+            let cost = cost(arc) * (4 + random.below(16) as u64) / 4;
+            plain.set_cost(arc, cost);
+            directed.set_cost(arc, cost);
+        }
+        let room: Vec<u64> = network.arcs().map(|_| random.below(12) as u64).collect();
+        let transit: Vec<bool> = (0..nodes).map(|_| random.below(12) > 0).collect();
+        let available = Availability { room: &room, rate: 1, transit: &transit };
+        for _ in 0..8 {
+            let (from, to) = (random.below(nodes) as u32, random.below(nodes) as u32);
+            if from == to {
+                continue;
+            }
+            let count = 1 + random.below(3);
+            let [a, b] = [&mut plain, &mut directed].map(|graph| {
+                let paths = graph.paths(from, to, count, available);
+                let sum: u64 = paths.iter().flatten().map(|arc| graph.cost(*arc)).sum();
+                (paths.len(), sum)
+            });
+            assert_eq!(a, b, "{from} {to} {network:?}");
+            found[a.0] += 1;
+        }
+    }
+    assert!(found.iter().all(|count| *count > 100), "{found:?}");
 }

@@ -164,6 +164,7 @@ pub struct Lre {
     nodes: Nodes<ReceivedNumbers>,
     proxies: Proxies,
     lans: [LanCounters; 2],
+    other_protocol: [Option<MacAddress>; 2],
     host: HostCounters,
     host_port: HostPort,
 }
@@ -195,6 +196,7 @@ impl Lre {
             supervisor: Supervisor::default(),
             proxies: Proxies::default(),
             lans: [LanCounters::default(); 2],
+            other_protocol: [None; 2],
             host: HostCounters::default(),
             host_port: HostPort::default(),
         }
@@ -412,7 +414,10 @@ impl Lre {
             }
             None => {
                 counters.untagged += 1;
-                counters.other_protocol += u64::from(frame.sequence_tag().is_some());
+                if frame.sequence_tag().is_some() {
+                    counters.other_protocol += 1;
+                    self.other_protocol[index] = Some(source);
+                }
                 let octets = frame.octets();
                 Copy { port: self.parameters.host, octets, added: AddedOctets::Nothing }
             }
@@ -564,6 +569,7 @@ impl Lre {
             nodes: self.nodes.read(),
             proxies: self.proxies.read(),
             lans: self.lans,
+            other_protocol: self.other_protocol,
             host: self.host,
             next: self.number_space.drawn.next(),
             supervised: self.supervisor.sent,

@@ -89,6 +89,9 @@ pub struct Reading {
     pub proxies: Vec<ProxyReading>,
     /// Frames from LAN A and LAN B.
     pub lans: [LanCounters; 2],
+    /// The last source of a frame from LAN A and LAN B with the tag of another protocol. `None`: no such
+    /// frame, or the data plane notes none.
+    pub other_protocol: [Option<MacAddress>; 2],
     /// Frames from the host port.
     pub host: HostCounters,
     /// The number of the next frame.

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use onbeat_bpf::Link;
-use onbeat_frer::dataplane::{Mode, PortSpec, RunningProgram};
+use onbeat_frer::dataplane::{Mode, PortSpec, ReceiveQueues, RunningProgram};
 use onbeat_frer::spec::MAX_PORTS;
 
-use super::groups::egress_port;
+use super::specialize::has_exclusive_generators;
 use super::{Plane, Port};
 use crate::error::{Context, Error, Result};
 use crate::features::Features;
@@ -51,22 +51,23 @@ impl Plane {
         if let Ok(output) = &self.output {
             output.add_interface(slot, spec.ifindex);
         }
-        self.tables.egress_ports.set(&slot.into(), &egress_port(spec.ifindex, None))?;
         let info = link.as_ref().map(Link::info).transpose();
         let program = info.context(|| "read a link".to_string())?.map(|info| info.program);
-        let PortSpec { ifindex, mode, serial_queues, .. } = *spec;
+        let PortSpec { ifindex, mode, queues, .. } = *spec;
         let port = Port {
             slot,
             ifindex,
             mode,
-            serial_queues,
+            queues,
             program,
             up: true,
             programs,
             features,
             redundancy: self.lre.role(slot, mode),
+            has_exclusive_generators: has_exclusive_generators(queues, features),
             link,
         };
+        self.tables.egress_ports.set(&slot.into(), &self.egress_entry(&port))?;
         self.ports.insert(spec.name.clone(), port);
         self.rewrite_groups(slot)?;
         self.write_lans()?;
@@ -94,14 +95,39 @@ impl Plane {
             Some(port) if port.up != up => {
                 port.up = up;
                 let slot = port.slot;
-                self.rewrite_groups(slot)
+                self.rewrite_groups(slot)?;
+                if self.skips_ports_that_are_down() { Ok(()) } else { self.write_paths() }
             }
             _ => Ok(()),
         }
     }
 
+    /// Records the receive queues of a port, and replaces its programs if they depend on them.
+    ///
+    /// # Errors
+    /// The kernel refuses; nothing has changed.
+    pub fn set_queues(&mut self, name: &str, queues: ReceiveQueues) -> Result<()> {
+        let set = |plane: &mut Self, queues| {
+            let port = plane.ports.get_mut(name)?;
+            Some(std::mem::replace(&mut port.queues, queues))
+        };
+        let Some(before) = set(self, queues).filter(|before| *before != queues) else {
+            return Ok(());
+        };
+        self.replace_for_queues().inspect_err(|_| {
+            set(self, before);
+        })
+    }
+
+    /// Returns whether the program of a port draws numbers without atomic additions.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn has_exclusive_generators(&self, name: &str) -> bool {
+        self.ports.get(name).is_some_and(|port| port.has_exclusive_generators)
+    }
+
     /// Rewrites the groups that contain a port.
-    fn rewrite_groups(&self, slot: u8) -> Result<()> {
+    pub(super) fn rewrite_groups(&self, slot: u8) -> Result<()> {
         for (set, group) in self.groups.with_port(slot) {
             self.write_group(set, group)?;
         }

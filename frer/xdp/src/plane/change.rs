@@ -16,7 +16,7 @@ use super::history::{HistoryChange, continues};
 use super::owned_slots::OwnedSlots;
 use super::requested_stream::{RequestedMember, RequestedStream, port_slots};
 use super::rings::{self, Ring};
-use super::specialize::PortFeatures;
+use super::specialize::{GeneratorPorts, PortFeatures};
 use super::{AppliedMember, AppliedStream, Plane, RetiredItem, recovery, splits};
 use crate::abi::constants as c;
 use crate::abi::*;
@@ -79,7 +79,7 @@ pub(super) fn change(
         undo(plane, prepared);
         return Err(error);
     }
-    if let Err(error) = plane.widen(&features(plane, &prepared)) {
+    if let Err(error) = plane.widen(&features(plane, &plan, &prepared)) {
         undo(plane, prepared);
         return Err(error);
     }
@@ -235,13 +235,38 @@ fn prepare(plane: &mut Plane, plan: &ChangePlan<'_>, prepared: &mut PreparedChan
 }
 
 /// Returns what a change requires of the programs.
-fn features(plane: &Plane, prepared: &PreparedChange) -> PortFeatures {
+fn features(plane: &Plane, plan: &ChangePlan<'_>, prepared: &PreparedChange) -> PortFeatures {
     let mut ports = PortFeatures::new();
+    // Entries of before and after may be in use at a time.
+    let mut generators = GeneratorPorts::default();
+    let mut draws = |stream: &AppliedStream| {
+        let keys = stream.members.iter().flat_map(|member| &member.keys);
+        keys.for_each(|key| generators.add(stream.state, key.port()));
+    };
+    plan.leaving.iter().for_each(|number| draws(plane.stream(*number)));
     for step in &prepared.steps {
         let does = step.new_owner.map(|new_owner| owner_entry(plane, prepared, new_owner).2);
         plane.require_change(&mut ports, &step.key, does.as_ref());
+        if let Some(new_owner) = step.new_owner {
+            draws(owner_stream(plane, prepared, new_owner));
+        }
+    }
+    generators.require(&mut ports);
+    if !plane.swept {
+        plane.require_unknown(&mut ports);
     }
     ports
+}
+
+fn owner_stream<'a>(
+    plane: &'a Plane,
+    prepared: &'a PreparedChange,
+    new_owner: KeyOwner,
+) -> &'a AppliedStream {
+    match new_owner {
+        KeyOwner::Existing(member) => plane.stream(member.stream),
+        KeyOwner::New(member) => &prepared.applied[member.stream],
+    }
 }
 
 /// Reserves an entry if the current one cannot be modified in place.

@@ -1,10 +1,13 @@
 //! Implementation of the data plane interface.
 
-use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Memory, PortSpec};
+use onbeat_frer::dataplane::{
+    AttachedPort, Attachment, Changes, DataPlane, Memory, PortSpec, ReceiveQueues,
+};
 use onbeat_frer::paths::PathsReading;
 use onbeat_frer::prp::{Parameters, Reading};
 use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
 use onbeat_frer::spec::Stream;
+use onbeat_frer::wildcard::{Wildcard, WildcardReading};
 
 use super::Plane;
 use crate::error::Error;
@@ -47,6 +50,10 @@ impl<E: From<Error>> DataPlane<E> for Plane {
         Ok(Plane::set_up(self, port, up)?)
     }
 
+    fn set_queues(&mut self, port: &str, queues: ReceiveQueues) -> Result<(), E> {
+        Ok(Plane::set_queues(self, port, queues)?)
+    }
+
     fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes, E> {
         Ok(Plane::apply(self, names, streams)?)
     }
@@ -55,8 +62,16 @@ impl<E: From<Error>> DataPlane<E> for Plane {
         Ok(Plane::set_lre(self, names, lre)?)
     }
 
-    fn check_max_nodes(&self, max_nodes: u16) -> Result<(), E> {
+    fn check_max_nodes(&self, max_nodes: u32) -> Result<(), E> {
         Ok(Plane::check_max_nodes(self, max_nodes)?)
+    }
+
+    fn set_wildcards(&mut self, names: &[String], wildcards: &[Wildcard]) -> Result<(), E> {
+        Ok(Plane::set_wildcards(self, names, wildcards)?)
+    }
+
+    fn read_wildcards(&self) -> Result<Vec<WildcardReading>, E> {
+        Ok(Plane::read_wildcards(self)?)
     }
 
     fn read_lre(&self) -> Result<Option<Reading>, E> {

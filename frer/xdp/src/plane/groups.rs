@@ -42,6 +42,8 @@ pub(super) struct Groups {
     coming: usize,
     /// Filled groups not yet in their slots.
     waiting: Vec<GroupSlot>,
+    /// Ports whose replicas are edited: all frames that leave by them pass the program.
+    edited: u64,
 }
 
 /// Number of empty groups of each size to keep ready.
@@ -54,13 +56,14 @@ fn ready_size(ports: usize) -> usize {
 
 impl Groups {
     /// `found`: slots used by splits, once per use.
-    pub(super) fn new(capacity: u32, found: impl Iterator<Item = u32>) -> Self {
+    /// `edited`: ports whose replicas are edited.
+    pub(super) fn new(capacity: u32, found: impl Iterator<Item = u32>, edited: u64) -> Self {
         let mut splits = HashMap::new();
         found.for_each(|group| *splits.entry(group).or_insert(0) += 1);
         let used = splits.keys().copied().collect();
         let slots = Slots::new(capacity, &used);
         let (by_set, ready) = (HashMap::new(), BTreeMap::new());
-        Self { slots, by_set, splits, ready, coming: 0, waiting: Vec::new() }
+        Self { slots, by_set, splits, ready, coming: 0, waiting: Vec::new(), edited }
     }
 
     pub(super) fn capacity(&self) -> u32 {
@@ -113,6 +116,9 @@ impl Plane {
     pub(super) fn group(&mut self, set: EgressSet) -> Result<Option<u32>> {
         if let Some(&group) = self.groups.by_set.get(&set) {
             return Ok(Some(group));
+        }
+        if set.egresses {
+            self.edit_at(set.ports)?;
         }
         let size = self.members_of(set).len();
         let ready = self.groups.ready.get_mut(&ready_size(size)).and_then(Vec::pop);
@@ -189,10 +195,35 @@ impl Plane {
         self.ports.values().filter(of_group).collect()
     }
 
+    /// Lets all frames that leave by these ports pass the program for replicas, before the first one is edited. The kernel
+    /// sends the frames of a poll to an interface together, and runs the program of the first one for all of them.
+    fn edit_at(&mut self, ports: u64) -> Result<()> {
+        let new = ports & !self.groups.edited;
+        self.groups.edited |= ports;
+        for slot in (0..u64::BITS as u8).filter(|slot| new & (1 << slot) != 0) {
+            let port = self.ports.values().find(|port| port.slot == slot);
+            if let Some(port) = port {
+                self.tables.egress_ports.set(&slot.into(), &self.egress_entry(port))?;
+            }
+            self.rewrite_groups(slot)?;
+        }
+        if new == 0 { Ok(()) } else { self.write_paths() }
+    }
+
+    /// Whether all frames that leave by a port pass the program for replicas.
+    pub(super) fn is_edited(&self, slot: u8) -> bool {
+        self.groups.edited & (1 << slot) != 0 || self.lre.is_lan_b(slot)
+    }
+
+    /// Returns the entry of a port in device maps.
+    pub(super) fn egress_entry(&self, port: &Port) -> bpf_devmap_val {
+        let program = self.is_edited(port.slot).then(|| port.programs.egress());
+        egress_port(port.ifindex, program.as_ref().map(|program| program.as_fd().as_raw_fd()))
+    }
+
     fn fill(&self, map: &MapHandle, set: EgressSet) -> Result<()> {
         for (index, port) in self.members_of(set).into_iter().enumerate() {
-            let program = set.egresses.then(|| port.programs.egress());
-            let value = egress_port(port.ifindex, program.as_ref().map(|p| p.as_fd().as_raw_fd()));
+            let value = self.egress_entry(port);
             map.update((index as u32).octets(), value.octets(), MapFlags::ANY)
                 .context(|| "fill a group of egress ports".to_string())?;
         }

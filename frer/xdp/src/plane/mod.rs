@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore, MapHandle};
 use onbeat_bpf::{Link, MappedArray, PlainData};
-use onbeat_frer::dataplane::{Changes, Mode};
+use onbeat_frer::dataplane::{Changes, Mode, ReceiveQueues};
 use onbeat_frer::spec::Stream;
 
 use crate::abi::constants as c;
@@ -42,9 +42,7 @@ use crate::error::Result;
 use crate::features::Features;
 use crate::output::OutputCounters;
 use crate::pin::PinDirectory;
-use crate::programs::{
-    self, Control, Instance, Maps, ProgramPurpose, RedundancyRole, TableCapacity,
-};
+use crate::programs::{self, Control, Instance, Maps, ProgramPurpose, Redundancy};
 use crate::slots::Slots;
 use crate::table::Table;
 use claims::Claims;
@@ -52,7 +50,7 @@ use entries::{CounterSlot, Entry, MemberActions};
 use grace::{Epoch, GracePeriods};
 use groups::Groups;
 use index::Index;
-use lre::RedundancyEntity;
+use lre::RedundancyEntities;
 use owned_slots::OwnedSlots;
 use retirement::RetiredItem;
 use rings::Rings;
@@ -68,8 +66,6 @@ pub struct Options {
     pub directory: Option<Arc<PinDirectory>>,
     /// Capacity in streams, if the tables do not exist yet.
     pub max_streams: u32,
-    /// Capacity of the NodesTable of a link redundancy entity, if the tables do not exist yet; 0: there is none.
-    pub max_nodes: u16,
     /// Whether programs read the time from [`Plane::set_test_clock`] instead of the kernel's clock.
     pub test_clock: bool,
     /// Whether frames that leave are counted, by programs that run for all XDP frames of the machine.
@@ -82,7 +78,7 @@ struct Port {
     ifindex: u32,
     mode: Mode,
     /// As in [`onbeat_frer::dataplane::PortSpec`].
-    serial_queues: bool,
+    queues: ReceiveQueues,
     /// The attached program.
     program: Option<u32>,
     /// Whether its interface is up.
@@ -91,7 +87,9 @@ struct Port {
     /// What the programs were loaded for.
     features: Features,
     /// As for `features`.
-    redundancy: Option<RedundancyRole>,
+    redundancy: Option<Redundancy>,
+    /// The programs draw numbers without atomic additions.
+    has_exclusive_generators: bool,
     /// Keeps the programs on the interface if no pin does; `None` in tests, which only test-run them.
     link: Option<Link>,
 }
@@ -233,7 +231,7 @@ pub struct Plane {
     grace: GracePeriods,
     /// Whether items left by an earlier process have been assigned to streams or removed.
     swept: bool,
-    lre: RedundancyEntity,
+    lre: RedundancyEntities,
 }
 
 impl Plane {
@@ -247,21 +245,14 @@ impl Plane {
 
     /// Opens a plane that redirects frames of streams to sockets.
     pub(crate) fn open_steering(max_streams: u32) -> Result<Self> {
-        let options = Options {
-            directory: None,
-            max_streams,
-            max_nodes: 0,
-            test_clock: false,
-            count_output: false,
-        };
+        let options =
+            Options { directory: None, max_streams, test_clock: false, count_output: false };
         Self::open_for(&options, ProgramPurpose::Steer)
     }
 
     fn open_for(options: &Options, purpose: ProgramPurpose) -> Result<Self> {
         let directory = options.directory.clone();
-        let capacity =
-            TableCapacity { streams: options.max_streams, nodes: options.max_nodes.into() };
-        let mut maps = Maps::open(directory.clone(), purpose, capacity)?;
+        let mut maps = Maps::open(directory.clone(), purpose, options.max_streams)?;
         let control = Control::load(&mut maps, options.test_clock)?;
         let output = match purpose {
             ProgramPurpose::Forward if !options.count_output => Err("not requested".to_owned()),
@@ -312,7 +303,14 @@ impl Plane {
         let generators = OwnedSlots::new(capacity, most_generators, generators);
         let (capacity, most_recoveries) = most(tables.recoveries.capacity(), 3);
         let recoveries = OwnedSlots::new(capacity, most_recoveries, recoveries.into_iter());
-        let groups = Groups::new(groups, splits.groups());
+        let edits = |entry: &Entry| tables.splits.get(entry.does.split);
+        let edited = read
+            .entries
+            .values()
+            .map(edits)
+            .filter(|split| u32::from(split.flags) & c::SPLIT_EGRESSES != 0);
+        let edited = edited.fold(0, |ports, split| ports | split.ports);
+        let groups = Groups::new(groups, splits.groups(), edited);
         let shapes = Shapes::new(node, read.entries.keys().map(Key::kind));
         let now = grace.now();
         let mut plane = Self {
@@ -340,7 +338,7 @@ impl Plane {
             retired: read.left.into_iter().map(|left| (now, left)).collect(),
             grace,
             swept: fresh,
-            lre: RedundancyEntity::default(),
+            lre: RedundancyEntities::default(),
             tables,
         };
         plane.adopt_lre()?;

@@ -1,5 +1,6 @@
 //! Counters of the node, and resets.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,14 @@ use super::recovery::RecoveryState;
 use super::{AppliedStream, Plane};
 use crate::abi::constants as c;
 use crate::abi::{frer_output, frer_port_counters, frer_recovery_record, frer_request, frer_skew};
-use crate::compile::State;
+use crate::compile::{Key, State};
 use crate::error::Result;
 
 /// A packet is counted within this time after it moved the head, unless its CPU is interrupted.
 const UNCOUNTED: Duration = Duration::from_micros(5);
+
+/// Tries to mark a generator: a store of a number replaces the mark if it is between the load and this store.
+const SHARE_TRIES: u32 = 8;
 
 const LOST_SHOWN: usize = std::mem::offset_of!(frer_recovery_record, lost_shown) / 8;
 
@@ -159,9 +163,33 @@ impl Plane {
         }
         match stream.state {
             State::None => {}
-            State::Generator(slot) => run(c::OP_RESET_GENERATOR, slot)?,
+            State::Generator(slot) => {
+                self.share_generator(stream, slot)?;
+                run(c::OP_RESET_GENERATOR, slot)?;
+            }
             State::Recovery(slot) => run(c::OP_RESET_RECOVERY, slot)?,
         }
         Ok(true)
+    }
+
+    /// If a port's programs alone draw numbers of a generator: makes them use atomic additions until its next reset.
+    /// The store of a number would otherwise undo the reset.
+    fn share_generator(&self, stream: &AppliedStream, slot: u32) -> Result<()> {
+        let keys = stream.members.iter().flat_map(|member| &member.keys);
+        let ports: HashSet<u8> = keys.map(Key::port).collect();
+        let exclusive = self.ports.values().filter(|port| port.has_exclusive_generators);
+        if !exclusive.into_iter().any(|port| ports.contains(&port.slot)) {
+            return Ok(());
+        }
+        let next = &self.tables.generators.entry(slot)[0];
+        for _ in 0..SHARE_TRIES {
+            next.fetch_or(c::GENERATOR_SHARED, Ordering::Relaxed);
+            self.grace.wait(self.grace.now())?;
+            // A program run that had read the former value may have stored its next one.
+            if next.load(Ordering::Relaxed) & c::GENERATOR_SHARED != 0 {
+                break;
+            }
+        }
+        Ok(())
     }
 }

@@ -1,11 +1,13 @@
 //! Programs for the features in use. A change that requires more replaces the programs first, then changes the tables;
 //! a change that leaves some unused replaces them last. Each frame is processed by one program: none is lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::BitOr;
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
-use onbeat_frer::dataplane::PortSpec;
+use onbeat_frer::dataplane::{PortSpec, ReceiveQueues};
+use onbeat_frer::spec::MAX_PORTS;
 
 use super::entries::{Entry, MemberActions};
 use super::{Plane, Port, index, splits};
@@ -25,17 +27,49 @@ fn require(ports: &mut PortFeatures, port: u8, more: Features) {
     *features = *features | more;
 }
 
+/// Whether only the programs of a port draw numbers of its generators, one at a time.
+pub(super) fn has_exclusive_generators(queues: ReceiveQueues, features: Features) -> bool {
+    queues == ReceiveQueues::Single && !features.shares_generators()
+}
+
+/// Sets of ports with keys of a generator, by its slot.
+#[derive(Debug, Default)]
+pub(super) struct GeneratorPorts(HashMap<u32, u64>);
+
+impl GeneratorPorts {
+    /// Adds a key at a port, which leads to this function.
+    pub(super) fn add(&mut self, state: State, port: u8) {
+        if let State::Generator(slot) = state {
+            *self.0.entry(slot).or_default() |= 1 << port;
+        }
+    }
+
+    /// Adds what generators of several ports require there.
+    pub(super) fn require(&self, features: &mut PortFeatures) {
+        let several = self.0.values().filter(|ports| ports.count_ones() > 1);
+        let shared = several.fold(0, |all, ports| all | ports);
+        for port in (0..MAX_PORTS as u8).filter(|port| shared & 1 << port != 0) {
+            require(features, port, Features::SHARED_GENERATOR);
+        }
+    }
+}
+
 impl Plane {
     /// Loads the programs of a port.
     pub(super) fn load(
         &mut self,
         slot: u8,
         features: Features,
-        PortSpec { serial_queues, mode, .. }: &PortSpec,
+        &PortSpec { queues, mode, .. }: &PortSpec,
     ) -> Result<Instance> {
-        let serial_queues = *serial_queues;
-        let (test_clock, redundancy) = (self.test_clock, self.lre.role(slot, *mode));
-        let spec = InstanceSpec { port: slot, features, serial_queues, test_clock, redundancy };
+        let spec = InstanceSpec {
+            port: slot,
+            features,
+            serial_queues: queues != ReceiveQueues::Concurrent,
+            exclusive_generators: has_exclusive_generators(queues, features),
+            test_clock: self.test_clock,
+            redundancy: self.lre.role(slot, mode),
+        };
         Instance::load(&mut self.maps, &spec)
     }
 
@@ -43,7 +77,19 @@ impl Plane {
     pub(super) fn features_at(&self, slot: u8) -> Features {
         let entries = self.entries.iter().filter(|(key, _)| key.port() == slot);
         let features = entries.map(|(key, entry)| self.features_of_entry(key, entry));
-        features.fold(Features::NONE, Features::bitor)
+        let features = features.fold(Features::NONE, Features::bitor);
+        let mut shared = PortFeatures::new();
+        self.generator_ports().require(&mut shared);
+        // Programs of an earlier process may use entries that streams do not have any more.
+        let unknown = if self.swept { Features::NONE } else { Features::SHARED_GENERATOR };
+        features | unknown | shared.get(&slot).copied().unwrap_or(Features::NONE)
+    }
+
+    /// Returns the ports with keys of generators.
+    fn generator_ports(&self) -> GeneratorPorts {
+        let mut ports = GeneratorPorts::default();
+        self.entries.iter().for_each(|(key, entry)| ports.add(entry.does.state, key.port()));
+        ports
     }
 
     /// Returns what the entries in the tables require.
@@ -52,6 +98,7 @@ impl Plane {
         for (key, entry) in &self.entries {
             require(&mut ports, key.port(), self.features_of_entry(key, entry));
         }
+        self.generator_ports().require(&mut ports);
         ports
     }
 
@@ -67,6 +114,13 @@ impl Plane {
             self.features_of(key, does, &self.tables.splits.get(does.split))
         });
         require(ports, key.port(), features | Features::of_member(None));
+    }
+
+    /// Adds what entries of an earlier process may require, whose streams are not known.
+    pub(super) fn require_unknown(&self, ports: &mut PortFeatures) {
+        for port in self.ports.values() {
+            require(ports, port.slot, Features::SHARED_GENERATOR);
+        }
     }
 
     /// Returns what an entry requires, and its member.
@@ -142,22 +196,60 @@ impl Plane {
         self.replace(|_, loaded| loaded)
     }
 
+    /// Replaces the programs of ports whose receive queues became other ones.
+    pub(super) fn replace_for_queues(&mut self) -> Result<()> {
+        self.replace(|_, loaded| loaded)
+    }
+
+    /// Before a port has exclusive generators: waits for program runs that draw from them at other ports, by entries
+    /// that were removed, and removes marks.
+    fn exclude_others(&self, exclusive: &[u8]) -> Result<()> {
+        if exclusive.is_empty() {
+            return Ok(());
+        }
+        self.grace.wait(self.grace.now())?;
+        for (key, entry) in &self.entries {
+            if let (State::Generator(slot), true) =
+                (entry.does.state, exclusive.contains(&key.port()))
+            {
+                let next = &self.tables.generators.entry(slot)[0];
+                next.fetch_and(!c::GENERATOR_SHARED, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
     /// Replaces the programs of each port whose features become other ones.
     fn replace(&mut self, features: impl Fn(u8, Features) -> Features) -> Result<()> {
         if self.maps.purpose() == ProgramPurpose::Steer {
             return Ok(());
         }
-        let mut is_replaced = false;
+        let becomes_exclusive = |port: &&Port| {
+            let new = features(port.slot, port.features);
+            !port.has_exclusive_generators && has_exclusive_generators(port.queues, new)
+        };
+        let exclusive = self.ports.values().filter(becomes_exclusive).map(|port| port.slot);
+        let exclusive: Vec<u8> = exclusive.collect();
+        self.exclude_others(&exclusive)?;
+        let (mut is_replaced, mut is_shared) = (false, false);
         for (name, port) in &mut self.ports {
             let new = features(port.slot, port.features);
             let redundancy = self.lre.role(port.slot, port.mode);
-            if new == port.features && redundancy == port.redundancy {
+            let exclusive_generators = has_exclusive_generators(port.queues, new);
+            if new == port.features
+                && redundancy == port.redundancy
+                && exclusive_generators == port.has_exclusive_generators
+            {
                 continue;
             }
-            let Port { slot, serial_queues, .. } = *port;
-            let test_clock = self.test_clock;
-            let spec =
-                InstanceSpec { port: slot, features: new, serial_queues, test_clock, redundancy };
+            let spec = InstanceSpec {
+                port: port.slot,
+                features: new,
+                serial_queues: port.queues != ReceiveQueues::Concurrent,
+                exclusive_generators,
+                test_clock: self.test_clock,
+                redundancy,
+            };
             let programs = Instance::load(&mut self.maps, &spec)?;
             if let Some(link) = &port.link {
                 // Another process may have replaced or detached the program: then this one is not restored here.
@@ -170,7 +262,13 @@ impl Plane {
                 }
             }
             (port.programs, port.features, port.redundancy) = (programs, new, redundancy);
+            is_shared |= port.has_exclusive_generators && !exclusive_generators;
+            port.has_exclusive_generators = exclusive_generators;
             is_replaced = true;
+        }
+        if is_shared {
+            // The next change of the tables may allow other programs to draw numbers.
+            self.grace.wait(self.grace.now())?;
         }
         // They refer to a program of LAN B.
         if is_replaced { self.write_lans() } else { Ok(()) }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use libbpf_rs::ProgramMut;
 use libbpf_rs::libbpf_sys as sys;
-use onbeat_frer::dataplane::{Mode, PortSpec};
+use onbeat_frer::dataplane::{Mode, PortSpec, ReceiveQueues};
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
     Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, TagMatch,
@@ -48,13 +48,7 @@ impl Node {
     pub(crate) fn new(ports: usize, max_streams: u32) -> Self {
         Self::open(
             ports,
-            &Options {
-                directory: None,
-                max_streams,
-                max_nodes: 0,
-                test_clock: true,
-                count_output: false,
-            },
+            &Options { directory: None, max_streams, test_clock: true, count_output: false },
         )
     }
 
@@ -67,8 +61,11 @@ impl Node {
                 interface: "lo".into(),
                 ifindex: IFINDEX,
                 mode: Mode::Native,
-                // Each port is used by one thread; both kinds of counters are tested.
-                serial_queues: port % 2 == 0,
+                // Each port is used by one thread; both kinds of counters are tested, and both of generators.
+                queues: match port % 2 {
+                    0 => ReceiveQueues::Single,
+                    _ => ReceiveQueues::Concurrent,
+                },
                 running: vec![],
             };
             plane.attach_for_test(&spec).expect("programs of a port");
@@ -132,6 +129,32 @@ impl Program {
             sz: size_of::<sys::bpf_test_run_opts>() as sys::size_t,
             data_in: frame.as_ptr().cast(),
             data_size_in: frame.len() as u32,
+            repeat: times as i32,
+            ..Default::default()
+        };
+        self.call(&mut options);
+        options.retval
+    }
+
+    /// As [`Program::verdict_on`], for frames of an interface of this namespace, by index, and its receive queue.
+    pub(crate) fn verdict_from(
+        &self,
+        frame: &[u8],
+        times: u32,
+        (ifindex, queue): (u32, u32),
+    ) -> u32 {
+        let received = sys::xdp_md {
+            data_end: frame.len() as u32,
+            ingress_ifindex: ifindex,
+            rx_queue_index: queue,
+            ..Default::default()
+        };
+        let mut options = sys::bpf_test_run_opts {
+            sz: size_of::<sys::bpf_test_run_opts>() as sys::size_t,
+            data_in: frame.as_ptr().cast(),
+            data_size_in: frame.len() as u32,
+            ctx_in: (&raw const received).cast(),
+            ctx_size_in: size_of_val(&received) as u32,
             repeat: times as i32,
             ..Default::default()
         };

@@ -7,6 +7,7 @@
 mod cpus;
 mod differential;
 mod frames;
+mod generators;
 mod harness;
 mod identify_vectors;
 mod output;
@@ -16,6 +17,7 @@ mod restart;
 mod scale;
 mod steering;
 mod verifier;
+mod wildcard;
 
 #[allow(dead_code, reason = "not every runner reads every field")]
 #[path = "../../../core/tests/frer/common/identify.rs"]
@@ -25,3 +27,9 @@ mod mixed_streams;
 #[allow(dead_code, reason = "not every runner reads every field")]
 #[path = "../../../core/tests/frer/common/recover.rs"]
 mod recover_cases;
+
+/// Returns the number of random frames of a test; `ONBEAT_DIFFERENTIAL_PACKETS` increases it.
+fn frame_count(least: u64) -> u64 {
+    let asked = std::env::var("ONBEAT_DIFFERENTIAL_PACKETS").ok();
+    asked.map_or(0, |text| text.parse().expect("a number of packets")).max(least)
+}

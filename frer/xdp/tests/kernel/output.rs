@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use onbeat_frer::dataplane::{Mode, PortSpec};
+use onbeat_frer::dataplane::{Mode, PortSpec, ReceiveQueues};
 use onbeat_frer::spec::{SequenceTag, Stream};
 use onbeat_frer_xdp::Options;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
@@ -44,13 +44,8 @@ impl Bed {
         pairs.iter().flatten().for_each(|name| {
             handle.wait_carrier(name, BOUND).expect("carrier");
         });
-        let options = Options {
-            directory: None,
-            max_streams: 4,
-            max_nodes: 0,
-            test_clock: true,
-            count_output: true,
-        };
+        let options =
+            Options { directory: None, max_streams: 4, test_clock: true, count_output: true };
         let mut bed = Self { node: Node::open(5, &options), handle };
         bed.connect(1, "p1");
         bed.connect(2, "p2");
@@ -74,7 +69,7 @@ impl Bed {
             interface: interface.into(),
             ifindex: self.handle.index(interface).expect("an interface"),
             mode: Mode::Native,
-            serial_queues: false,
+            queues: ReceiveQueues::Concurrent,
             running: vec![],
         }
     }

@@ -83,7 +83,7 @@ struct Entity {
 impl Entity {
     /// Starts an entity at `START`. `directory`: where it continues after a restart.
     fn open(parameters: &Parameters, directory: Option<&Path>) -> Self {
-        let mut entity = Self::adopt(parameters.max_nodes, directory, START);
+        let mut entity = Self::adopt(directory, START);
         entity.set(Some(parameters));
         entity
     }
@@ -96,11 +96,10 @@ impl Entity {
     }
 
     /// Opens a plane, with the entity of an earlier process if there was one.
-    fn adopt(max_nodes: u16, directory: Option<&Path>, now_ns: u64) -> Self {
+    fn adopt(directory: Option<&Path>, now_ns: u64) -> Self {
         let options = Options {
             directory: directory.and_then(pins),
             max_streams: 1,
-            max_nodes,
             test_clock: true,
             count_output: false,
         };
@@ -234,7 +233,10 @@ impl Both {
     /// Compares tables and counters.
     fn compare(&mut self, what: &str) {
         self.judge.expire(self.kernel.now_ns);
-        let (found, expected) = (self.kernel.read(), self.judge.read());
+        // Programs note no sender of another protocol.
+        let other_protocol = [None; 2];
+        let (found, expected) =
+            (self.kernel.read(), Reading { other_protocol, ..self.judge.read() });
         assert_eq!(found.lans, expected.lans, "{what}");
         assert_eq!(found.host, expected.host, "{what}");
         for (found, expected) in found.nodes.iter().zip(&expected.nodes) {
@@ -363,12 +365,6 @@ fn random_hello(random: &mut Random) -> Vec<u8> {
     octets
 }
 
-/// Returns the number of frames; `ONBEAT_DIFFERENTIAL_PACKETS` increases it.
-fn frame_count() -> u64 {
-    let asked = std::env::var("ONBEAT_DIFFERENTIAL_PACKETS").ok();
-    asked.map_or(0, |text| text.parse().expect("a number of packets")).max(200_000)
-}
-
 #[test]
 fn random_frames() {
     if !can_run() {
@@ -383,7 +379,7 @@ fn random_frames() {
         let mut both = Both::new(&parameters);
         let mut numbers = [(); 24].map(|()| random.number() as u16);
         let mut returned: Vec<Vec<u8>> = Vec::new();
-        for n in 0..frame_count() / WORLDS {
+        for n in 0..crate::frame_count(200_000) / WORLDS {
             let what = format!("seed {seed}, frame {n}");
             if random.one_in(3) {
                 let step = random.below(u64::from(entry_forget_ms) * MS / 50);

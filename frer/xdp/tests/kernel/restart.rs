@@ -25,13 +25,7 @@ fn open(directory: &Path) -> Node {
     let directory = pins(directory);
     Node::open(
         PORTS,
-        &Options {
-            directory,
-            max_streams: MAX_STREAMS,
-            max_nodes: 0,
-            test_clock: true,
-            count_output: true,
-        },
+        &Options { directory, max_streams: MAX_STREAMS, test_clock: true, count_output: true },
     )
 }
 

@@ -1,6 +1,6 @@
 //! Steering redirects the frames that match a stream of a plane, and no others.
 
-use onbeat_frer::dataplane::{Mode, PortSpec};
+use onbeat_frer::dataplane::{Mode, PortSpec, ReceiveQueues};
 use onbeat_frer::plane::Disposition;
 use onbeat_frer::spec::{Identification, Member, PortId, Stream};
 use onbeat_frer_xdp::Steering;
@@ -33,7 +33,7 @@ impl Bench {
                 interface: "lo".into(),
                 ifindex: 1,
                 mode: Mode::Native,
-                serial_queues: false,
+                queues: ReceiveQueues::Concurrent,
                 running: vec![],
             };
             steering.attach_for_test(&spec).expect("a program");

@@ -7,13 +7,15 @@ use onbeat_bpf::ProgramInfo;
 use onbeat_frer_xdp::{Options, UnattachedLanPrograms};
 
 use crate::harness::{Node, can_run};
-use crate::prp;
+use crate::{prp, wildcard};
 
 /// Maximum on each kernel of the suite `frer-verifier` of tests/vm. Linux 6.1 verifies twice as many as 6.18.
 const MOST: u32 = 200_000;
 
-/// Maximum of the programs of a link redundancy entity, which include those of streams.
+/// Maximum of the programs of a link redundancy entity or of wildcards, which include those of streams.
 const MOST_REDUNDANCY: u32 = 300_000;
+
+const WILDCARDS: &str = "wildcards";
 
 fn verified_instructions(program: &impl AsFd) -> u32 {
     ProgramInfo::of(program.as_fd()).unwrap().verified_instructions
@@ -25,16 +27,11 @@ fn programs_stay_below_the_verification_limit() {
     if !can_run() {
         return;
     }
-    let options = Options {
-        directory: None,
-        max_streams: 16,
-        max_nodes: 16,
-        test_clock: true,
-        count_output: false,
-    };
+    let options =
+        Options { directory: None, max_streams: 16, test_clock: true, count_output: false };
     let mut node = Node::open(4, &options);
     node.plane.load_all_features().unwrap();
-    let parameters = prp::parameters(options.max_nodes);
+    let parameters = prp::parameters(16);
     node.plane.set_lre(&node.names, Some(&parameters)).unwrap();
     let (ingress, egress) = node.plane.programs(&node.names[3]).unwrap();
     let control = node.plane.control_program();
@@ -50,13 +47,21 @@ fn programs_stay_below_the_verification_limit() {
     }
     let lan_b = node.plane.lan_b_program(&node.names[1]).unwrap();
     programs.push(("copies for LAN B", verified_instructions(&lan_b)));
+    node.plane.set_lre(&node.names, None).unwrap();
+    node.plane.set_wildcards(&node.names, &[wildcard::all(16)]).unwrap();
+    let (ingress, _) = node.plane.programs(&node.names[0]).unwrap();
+    programs.push((WILDCARDS, verified_instructions(&ingress)));
     let of_stacks = UnattachedLanPrograms::load(1, [1, 1]).unwrap();
     for name in ["prp_shield", "prp_share", "prp_copies"] {
         programs.push((name, verified_instructions(&of_stacks.program(name))));
     }
     eprintln!("instructions verified: {programs:?}");
     for (name, instructions) in programs {
-        let most = if roles.contains(&name) { MOST_REDUNDANCY } else { MOST };
+        let most = if [&roles[..], &[WILDCARDS]].concat().contains(&name) {
+            MOST_REDUNDANCY
+        } else {
+            MOST
+        };
         assert!((1..most).contains(&instructions), "{name}: {instructions}");
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::net::UdpSocket;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,8 +12,8 @@ use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::query::ProgInfoIter;
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
 use onbeat_irq::names::Stat;
-use onbeat_irq_core::policy::{Budget, Limit, Settings};
-use onbeat_irq_guard::{Config, DropPoint, Event, Namespaces, Rule};
+use onbeat_irq_core::policy::{Budget, Limit, Rank, Settings};
+use onbeat_irq_guard::{Config, DropPoint, Event, Namespaces, Rule, Usage};
 use onbeat_netdev::{Handle, Namespace, XdpMode, napi};
 use onbeat_realtime::Profile;
 use onbeat_testing::{
@@ -19,7 +21,7 @@ use onbeat_testing::{
 };
 
 use crate::harness::{BOUND, Flow, World};
-use crate::reader::Reader;
+use crate::reader::{Reader, without_forks};
 use crate::running::RunningGuard;
 
 /// One test at a time: all are threads of one process, which has the sockets of all of them open, as have the
@@ -257,14 +259,15 @@ fn a_removed_device_leaves_nothing() {
 /// This many sockets of this process, at the receiver; `None` if the limit on open files is lower.
 pub(crate) fn many_sockets(world: &World, count: usize) -> Option<Vec<UdpSocket>> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    let files = 2 * count as u64;
+    let files = count as u64 + 1000;
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    if soft < files && hard >= files {
-        setrlimit(Resource::RLIMIT_NOFILE, files, hard).unwrap();
+    if soft < files {
+        // Root can raise the hard limit, too.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, files, hard.max(files));
     }
     let room = getrlimit(Resource::RLIMIT_NOFILE).unwrap().0 >= files;
     let open = || (0..count).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect();
-    onbeat_testing::require_that(room, "20,000 open files (ulimit -n)")
+    onbeat_testing::require_that(room, &format!("{files} open files (ulimit -n)"))
         .then(|| world.receiver.namespace().run(open).unwrap())
 }
 
@@ -350,7 +353,7 @@ fn with_another_xdp_program_packets_are_dropped_at_tc_ingress() {
         let other = ForeignProgram::attach(&world.receiver, "r0", hold, XdpMode::Native);
         let guard = RunningGuard::start(&world, |config: &mut Config| {
             let budget = Budget { ns_per_s: 10_000 };
-            config.budgets = vec![Rule { command: None, cgroup: None, budget }];
+            config.budgets = vec![Rule::any(budget)];
             config.drop_at = DropPoint::Xdp;
         });
         guard.wait_for("program at tc ingress", || has_program(&world, "guard_ingress"));
@@ -381,7 +384,7 @@ fn drops_early(drop_at: DropPoint, program: &str) {
     setsockopt(&modest.reader, RcvBuf, &(4 << 20)).unwrap();
     let guard = RunningGuard::start(&world, |config| {
         let (command, budget) = (Some(greedy_name), Budget { ns_per_s: 10_000 });
-        config.budgets = vec![Rule { command, cgroup: None, budget }];
+        config.budgets = vec![Rule { command, ..Rule::any(budget) }];
         config.drop_at = drop_at;
     });
     guard.wait_for("process with a budget", || guard.usage().len() == 1);
@@ -405,4 +408,128 @@ fn drops_early(drop_at: DropPoint, program: &str) {
     while greedy.reader.set_nonblocking(true).is_ok() && greedy.reader.recv(&mut [0; 1]).is_ok() {}
     greedy.reader.set_nonblocking(false).unwrap();
     greedy.pass(100, 100);
+}
+
+/// Five other processes have 10,000 sockets each. A process that starts to wait, or changes its priority, is found by a scan of
+/// it alone.
+#[test]
+fn many_sockets_of_others_do_not_delay_a_change() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let Some(sockets) = many_sockets(&world, 10_000) else { return };
+    // Each has all of them open.
+    let others: Vec<_> = {
+        let _forks = without_forks();
+        (0..5).map(|_| Reader::of_all(&sockets[0])).collect()
+    };
+    drop(sockets);
+    let flow = world.flow();
+    let guard = RunningGuard::start(&world, |config| {
+        // No scan of all follows the first one.
+        config.interval = Duration::from_secs(3600);
+        config.settings = Settings { hold_ns: 0, ..Settings::default() };
+    });
+    guard.wait_for("thread of NAPI", || has(&world, 0));
+    let reader = Reader::of(&flow.reader);
+    for wanted in [50, 70, 20] {
+        let changed = Instant::now();
+        set_fifo(reader.process.pid, wanted);
+        guard.wait_for(&format!("priority {wanted}"), || has(&world, wanted as u32));
+        eprintln!("priority {wanted} after {:?}", changed.elapsed());
+    }
+    drop((reader, others));
+    guard.wait_for("former priority", || has(&world, 0));
+    guard.stop();
+}
+
+/// It reports priorities and limits, and changes neither.
+#[test]
+fn a_preview_follows_changes_and_makes_none() {
+    let Some(_turn) = turn().filter(|_| require_all(&[Feature::Kernel(6, 6), Feature::Softirqs]))
+    else {
+        return;
+    };
+    let world = World::with_napi();
+    let flow = world.flow();
+    let mut reader = Reader::named(&flow.reader, Some(c"previewed"));
+    let process = reader.process;
+    let mut config = Config::of(vec!["r0".to_owned()]);
+    config.budgets = vec![Rule::any(Budget { ns_per_s: 10_000 })];
+    let (stop, stops) = UnixStream::pair().unwrap();
+    let reports = Mutex::new((Vec::new(), Vec::new()));
+    let (started, starts) = mpsc::channel();
+    thread::scope(|scope| {
+        let (config, stops, reports) = (&config, &stops, &reports);
+        let receiver = world.receiver.namespace();
+        let watch = move || {
+            let mut report = |events: &[Event], usage: &[Usage]| {
+                let mut reports = reports.lock().unwrap();
+                reports.0.extend_from_slice(events);
+                reports.1 = usage.to_vec();
+                // The test may have failed.
+                let _ = started.send(());
+            };
+            let watch = || onbeat_irq_guard::watch(config, stops.as_fd(), &mut report).unwrap();
+            receiver.run(watch).unwrap();
+        };
+        let watching = scope.spawn(watch);
+        // Ends it also if the test fails.
+        let stop = stop;
+        // A slow machine needs long to load the programs.
+        starts.recv().expect("a first step");
+        let wait_for = |what: &str, condition: &mut dyn FnMut() -> bool| {
+            let deadline = Instant::now() + BOUND;
+            while !condition() {
+                assert!(!watching.is_finished(), "it has ended: {what}");
+                assert!(Instant::now() < deadline, "no {what}: {:?}", reports.lock().unwrap());
+                thread::yield_now();
+            }
+        };
+        let usage = || reports.lock().unwrap().1.iter().find(|one| one.process == process).cloned();
+        wait_for("budget", &mut || usage().is_some());
+        set_fifo(process.pid, 40);
+        let raised = |event: &Event| {
+            matches!(event, Event::PriorityChanged { to: Rank::Realtime { priority: 40 }, .. })
+        };
+        wait_for("priority", &mut || reports.lock().unwrap().0.iter().any(raised));
+        assert_eq!(napi_thread(&world), None);
+        reader.begin(u32::MAX);
+        wait_for("limit", &mut || {
+            flow.send(10, 100);
+            usage().is_some_and(|usage| usage.limit != Limit::None)
+        });
+        assert!(!has_program(&world, "guard_ingress"));
+        assert_eq!(usage().unwrap().dropped, 0);
+        drop(stop);
+    });
+}
+
+/// A process with a socket and a budget, one with neither, and none.
+#[test]
+fn a_decision_is_explained() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let flow = world.flow();
+    let reader = Reader::named(&flow.reader, Some(c"explained"));
+    set_fifo(reader.process.pid, 40);
+    let mut config = Config::of(vec!["r0".to_owned()]);
+    let budget = Budget { ns_per_s: 2_000_000 };
+    let rule = |command: &str| Rule { command: Some(command.into()), ..Rule::any(budget) };
+    config.budgets = vec![rule("another"), rule("explained")];
+    let explain = |pid| {
+        let explain = || onbeat_irq_guard::explain(&config, pid);
+        world.receiver.namespace().run(explain).unwrap()
+    };
+    let about = explain(reader.process.pid).unwrap();
+    assert_eq!((about.command.as_str(), about.budget), ("explained", Some(2)));
+    assert_eq!(about.budget_ns_per_s, Some(2_000_000));
+    let [interface] = &about.interfaces[..] else { panic!("{about:?}") };
+    assert_eq!(interface.waiting.len(), 1, "{about:?}");
+    assert_eq!(interface.waiting[0].priority, "real-time 40");
+    assert!(interface.napi_threads.is_empty(), "{about:?}");
+    let by = interface.by.as_ref().expect("a decision");
+    assert_eq!((by.pid, interface.to.as_deref()), (reader.process.pid, Some("real-time 40")));
+    let about = explain(1).unwrap();
+    assert_eq!((about.budget, about.interfaces[0].waiting.len()), (None, 0), "{about:?}");
+    assert!(explain(u32::MAX).unwrap_err().to_string().contains("no process"));
 }

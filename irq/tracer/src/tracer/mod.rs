@@ -247,6 +247,8 @@ impl Tracer {
     /// # Errors
     /// The kernel denies access.
     pub fn measure_interrupt_entry(&mut self) -> Result<()> {
+        self.mode.entry_ns = 0;
+        self.apply()?;
         self.mode.entry_ns = entry::measure(self)?.unwrap_or(0);
         self.apply()
     }

@@ -1,4 +1,4 @@
-//! A task that spins at real-time priority: the share of its work that it loses is the share that it suffers.
+//! A task that spins at real-time priority: the share of its time that it loses is the share that it suffers.
 
 use std::fs;
 use std::ptr;
@@ -20,17 +20,28 @@ use crate::judge::turn;
 /// The CPU of the victim; packets are sent from the other one.
 const CPU: usize = 1;
 
-/// A process that counts its work on one CPU, before all normal tasks.
+/// A longer gap between two clock readings is an interrupt; a gap of this length is another task.
+const INTERRUPT: Duration = Duration::from_nanos(300);
+const TASK: Duration = Duration::from_millis(10);
+
+/// A process that reads the clock on one CPU, before all normal tasks.
 struct Victim {
     pid: Pid,
-    work: &'static AtomicU64,
+    time: &'static Time,
 }
 
-/// Work done, and run time by the scheduler.
-#[derive(Debug, Clone, Copy)]
-struct Progress {
-    work: u64,
-    ran_ns: u64,
+/// Its time, by its own clock, in nanoseconds.
+#[derive(Debug)]
+struct Time {
+    /// Without that of other tasks.
+    all_ns: AtomicU64,
+    lost_ns: AtomicU64,
+}
+
+impl Time {
+    fn now(&self) -> [f64; 2] {
+        [&self.all_ns, &self.lost_ns].map(|counter| counter.load(Ordering::Relaxed) as f64)
+    }
 }
 
 impl Victim {
@@ -47,28 +58,22 @@ impl Victim {
             )
         };
         assert_ne!(page, libc::MAP_FAILED);
-        // SAFETY: the page is never unmapped, and larger than the counter.
-        let work = unsafe { &*page.cast::<AtomicU64>() };
+        // SAFETY: the page is never unmapped, larger than the counters, and full of zeros.
+        let time = unsafe { &*page.cast::<Time>() };
         // SAFETY: the child only makes system calls and computes.
         let pid = match unsafe { fork() }.unwrap() {
             ForkResult::Parent { child } => child,
-            ForkResult::Child => spin(work),
+            ForkResult::Child => spin(time),
         };
-        Self { pid, work }
+        Self { pid, time }
     }
 
     fn process(&self) -> Process {
         process(self.pid.as_raw() as u32)
     }
-
-    fn progress(&self) -> Progress {
-        let text = fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).unwrap();
-        let ran_ns = text.split_whitespace().next().unwrap().parse().unwrap();
-        Progress { work: self.work.load(Ordering::Relaxed), ran_ns }
-    }
 }
 
-fn spin(work: &AtomicU64) -> ! {
+fn spin(time: &Time) -> ! {
     let mut one = CpuSet::new();
     let highest = libc::sched_param { sched_priority: 50 };
     let pinned = one.set(CPU).and_then(|()| sched_setaffinity(Pid::from_raw(0), &one)).is_ok();
@@ -80,12 +85,21 @@ fn spin(work: &AtomicU64) -> ! {
         // SAFETY: nothing runs after it.
         unsafe { libc::_exit(1) };
     }
-    let mut value = 1u64;
+    let add = |counter: &AtomicU64, gap: Duration| {
+        counter.store(counter.load(Ordering::Relaxed) + gap.as_nanos() as u64, Ordering::Relaxed);
+    };
+    let (mut last, mut shortest) = (Instant::now(), TASK);
     loop {
-        for _ in 0..64 {
-            value = std::hint::black_box(value.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ value >> 31);
+        let now = Instant::now();
+        let gap = now - last;
+        last = now;
+        shortest = shortest.min(gap);
+        if gap < TASK {
+            add(&time.all_ns, gap);
+            if gap >= INTERRUPT {
+                add(&time.lost_ns, gap - shortest);
+            }
         }
-        work.store(work.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 
@@ -96,32 +110,37 @@ impl Drop for Victim {
     }
 }
 
-/// A period of the victim.
+/// A period of the victim: shares of its time.
 #[derive(Debug)]
 struct Period {
-    /// Units of work for each nanosecond of its run time.
-    speed: f64,
-    /// Shares of its run time.
+    lost: f64,
     suffered: f64,
     softirqs: f64,
     accounts: Accounts,
 }
 
+impl Period {
+    /// The share that it lost otherwise: CPU steal.
+    fn stolen(&self) -> f64 {
+        self.lost - self.suffered
+    }
+}
+
 fn period(victim: &Victim, meter: &mut Meter, load: impl FnOnce()) -> Period {
     meter.read().unwrap();
-    let before = victim.progress();
+    let before = victim.time.now();
     load();
-    let after = victim.progress();
+    let after = victim.time.now();
     let accounts = meter.read().unwrap().total();
     // CPUs continue while they are read.
     let allowed_ns = accounts.hardirq_ns / 20 + 500_000;
     assert!(accounts.interrupt_imbalance_ns() <= allowed_ns, "{accounts:?}");
-    let ran_ns = (after.ran_ns - before.ran_ns) as f64;
+    let [all_ns, lost_ns] = [0, 1].map(|counter| after[counter] - before[counter]);
     let process = victim.process();
-    let softirqs = accounts.suffered_ns(process) as f64 / ran_ns;
+    let softirqs = accounts.suffered_ns(process) as f64 / all_ns;
     Period {
-        speed: (after.work - before.work) as f64 / ran_ns,
-        suffered: softirqs + accounts.interrupted_ns(process) as f64 / ran_ns,
+        lost: lost_ns / all_ns,
+        suffered: softirqs + accounts.interrupted_ns(process) as f64 / all_ns,
         softirqs,
         accounts,
     }
@@ -151,7 +170,7 @@ fn a_spinning_victim_suffers_what_it_loses() {
     const LENGTH: Duration = Duration::from_millis(500);
     const ROUNDS: usize = 20;
     const ERROR: f64 = 0.02;
-    const QUIET: f64 = 0.02;
+    const QUIET: f64 = 0.01;
     let cpus = thread::available_parallelism().unwrap().get();
     if !possible() || !require_that(cpus > CPU, "two CPUs") {
         return;
@@ -177,17 +196,13 @@ fn a_spinning_victim_suffers_what_it_loses() {
                 receive_on(&world, cpu);
                 period(&victim, &mut meter, || send(&flow, per_s, LENGTH))
             };
-            // The same packets, for the CPU that sends them: both may share a core.
+            // Before and after it, the same packets are for the CPU that sends them.
             let [alone, loaded, again] = [period(0), period(CPU), period(0)];
-            let lost = 1.0 - loaded.speed / alone.speed;
-            let suffered = 1.0 - (1.0 - loaded.suffered) / (1.0 - alone.suffered);
-            let change = again.speed / alone.speed - 1.0;
-            println!(
-                "lost {lost:.3}, suffered {suffered:.3}, by softirqs {:.3}; alone again: {change:+.3}",
-                loaded.softirqs
-            );
-            // Other programs, and CPU steal, slow the victim in one of the periods.
-            if lost < 0.05 || change.abs() > QUIET {
+            let stolen = [alone.stolen(), again.stolen()];
+            let lost = loaded.lost - (stolen[0] + stolen[1]) / 2.0;
+            let Period { suffered, softirqs, .. } = loaded;
+            println!("lost {lost:.3}, suffered {suffered:.3}, by softirqs {softirqs:.3}; stolen {stolen:.3?}");
+            if (stolen[0] - stolen[1]).abs() > QUIET {
                 return false;
             }
             assert_rps(&loaded.accounts);

@@ -1,14 +1,20 @@
 //! `onbeat irq guard`
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use onbeat_host::settings::{self, ChangeLine, RestoreOutcome};
 use onbeat_host::trust;
-use onbeat_irq_guard::{self as guard, Event, Usage, journal_directory};
+use onbeat_irq_guard::{
+    self as guard, Event, Explanation, HighestWaiter, InterfaceExplanation, Usage,
+    WaitingExplanation, journal_directory,
+};
 use onbeat_node::config::load_guard;
 use onbeat_realtime::BlockedSignals;
+use onbeat_report::format::count;
 use serde::Serialize;
 
 use crate::command::restored;
@@ -28,6 +34,8 @@ use onbeat_terminal::output::{self, Reader};
 #[command(after_help = "\
 Examples:
   onbeat irq guard guard.toml --dry-run
+  onbeat irq guard guard.toml --dry-run --watch 60
+  onbeat irq guard guard.toml --explain 1234
   onbeat irq guard guard.toml
   onbeat irq guard guard.toml --json | jq -c 'select(.event == \"priority-changed\")'
   onbeat irq guard --restore
@@ -40,6 +48,12 @@ pub(super) struct Guard {
     /// Print the changes without making them
     #[arg(long)]
     dry_run: bool,
+    /// With --dry-run: for this time, print also what the guard would do
+    #[arg(long, value_name = "SECONDS", requires = "dry_run", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    watch: Option<u64>,
+    /// Print the budget of a process, the priority of NAPI threads, and the reason for both; change nothing
+    #[arg(long, value_name = "PID", conflicts_with = "dry_run", requires = "file")]
+    explain: Option<u32>,
     /// Restore the settings that a killed guard left
     #[arg(long, conflicts_with_all = ["file", "dry_run"])]
     restore: bool,
@@ -59,6 +73,9 @@ struct PreviewReport {
     later: Vec<String>,
     cannot: Vec<String>,
     events: Vec<Event>,
+    /// The last use of each budget.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budgets: Option<Vec<Usage>>,
 }
 
 /// Interval at which the use of budgets is printed.
@@ -77,7 +94,18 @@ impl Guard {
         };
         if self.dry_run {
             let config = load_to_preview(file, load_guard)?;
-            return self.preview(guard::preview(&config)?);
+            let mut preview = guard::preview(&config)?;
+            let budgets = match self.watch {
+                Some(seconds) => {
+                    Some(watch(&config, Duration::from_secs(seconds), &mut preview.events)?)
+                }
+                None => None,
+            };
+            return self.preview(preview, budgets);
+        }
+        if let Some(pid) = self.explain {
+            let config = load_to_preview(file, load_guard)?;
+            return self.explain(&guard::explain(&config, pid)?);
         }
         let config = trust::load(file, load_guard)?;
         // Before any other thread starts: a change in progress is completed or undone.
@@ -85,18 +113,14 @@ impl Guard {
         let mut printer = Printer::new(self.json);
         let mut failure = None;
         let restored = {
-            let mut go_on = |pause: Duration| match signals.wait_for(pause) {
-                Ok(signal) => signal.is_none(),
-                Err(error) => {
-                    warn(error);
-                    false
-                }
-            };
+            let stop = signals.descriptor()?;
             let mut print = |events: &[Event], usage: &[Usage]| {
                 failure = failure.take().or(printer.print(events, usage).err());
             };
-            guard::run(&config, &directory, &mut go_on, &mut print)?
+            guard::run(&config, &directory, stop.as_fd(), &mut print)?
         };
+        // The pending signal would terminate this process.
+        signals.wait_for(Duration::ZERO)?;
         if let Some(failure) = failure {
             return Err(failure);
         }
@@ -112,7 +136,15 @@ impl Guard {
         Ok(CommandResult::good_if(restored.iter().all(|one| one.outcome != RestoreOutcome::Failed)))
     }
 
-    fn preview(&self, preview: guard::Preview) -> Result {
+    fn explain(&self, explanation: &Explanation) -> Result {
+        match self.json {
+            true => output::print_json(explanation)?,
+            false => output::print(&explained(explanation))?,
+        }
+        Ok(CommandResult::Success)
+    }
+
+    fn preview(&self, preview: guard::Preview, budgets: Option<Vec<Usage>>) -> Result {
         let guard::Preview { report, events } = preview;
         let answer = CommandResult::good_if(report.is_good());
         if self.json {
@@ -121,6 +153,7 @@ impl Guard {
                 later: report.later,
                 cannot: report.cannot,
                 events,
+                budgets,
             })?;
             return Ok(answer);
         }
@@ -128,12 +161,94 @@ impl Guard {
         for event in events {
             text.push_str(&format!("would    {event}\n"));
         }
+        for usage in budgets.unwrap_or_default() {
+            text.push_str(&format!("would    {usage}\n"));
+        }
         if text.is_empty() {
             text.push_str("nothing to change now\n");
         }
         output::print(&text)?;
         Ok(answer)
     }
+}
+
+/// What a guard would do within a time: adds events, and returns the last use of each budget. Ctrl-C ends it early.
+fn watch(
+    config: &guard::Config,
+    time: Duration,
+    events: &mut Vec<Event>,
+) -> std::result::Result<Vec<Usage>, Failure> {
+    /// The reaction to an early end of the preview.
+    const STEP: Duration = Duration::from_millis(100);
+    let signals = BlockedSignals::begin()?;
+    let (stop, stops) = UnixStream::pair()?;
+    let deadline = Instant::now() + time;
+    let mut last: BTreeMap<u32, Usage> = BTreeMap::new();
+    // Those of its first step come again.
+    events.clear();
+    let mut report = |new: &[Event], usage: &[Usage]| {
+        events.extend_from_slice(new);
+        last.extend(usage.iter().map(|one| (one.process.pid, one.clone())));
+    };
+    std::thread::scope(|scope| {
+        let watching = scope.spawn(|| guard::watch(config, stops.as_fd(), &mut report));
+        while !watching.is_finished() && Instant::now() < deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if signals.wait_for(left.min(STEP))?.is_some() {
+                break;
+            }
+        }
+        drop(stop);
+        match watching.join() {
+            Ok(watched) => watched.map_err(Failure::from),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })?;
+    Ok(last.into_values().collect())
+}
+
+/// An explanation in words.
+fn explained(explanation: &Explanation) -> String {
+    let Explanation { pid, command, cgroup, budget, budget_ns_per_s, interfaces } = explanation;
+    let cgroup = cgroup.as_deref().unwrap_or("not readable");
+    let mut text = format!("process {pid} ({command}), control group {cgroup}\n");
+    text += &match (budget, budget_ns_per_s) {
+        (Some(number), Some(ns)) => {
+            format!("budget   {} us per second, by [[guard.budget]] {number}\n", ns / 1000)
+        }
+        _ => "budget   none: no [[guard.budget]] matches\n".to_owned(),
+    };
+    for InterfaceExplanation { interface, napi_threads, to, by, waiting } in interfaces {
+        if waiting.is_empty() {
+            text +=
+                &format!("{interface}: it does not wait: no socket of it receives from there\n");
+        }
+        for WaitingExplanation { tid, name, priority } in waiting {
+            text += &format!(
+                "{interface}: thread {tid} ({name}) waits at {priority}, the highest one; a running guard takes the reader\n"
+            );
+        }
+        let now = match napi_threads.first_key_value() {
+            None => "no NAPI threads now".to_owned(),
+            Some((first, policy)) => {
+                format!(
+                    "{} from {first} on, now {policy}",
+                    count(napi_threads.len() as u64, "NAPI thread")
+                )
+            }
+        };
+        let decided = match (to, by) {
+            (Some(to), Some(by)) => {
+                let HighestWaiter { pid, tid, name, above_ceiling } = by;
+                let bound = if *above_ceiling { ", bounded by ceiling" } else { "" };
+                format!("; {to} for thread {tid} ({name}) of process {pid}{bound}")
+            }
+            (Some(to), None) => format!("; {to}, the floor: no waiting thread is above it"),
+            (None, _) => "; it stays".to_owned(),
+        };
+        text += &format!("{interface}: {now}{decided}\n");
+    }
+    text
 }
 
 /// Prints events, and the use of budgets when it changes.
@@ -179,13 +294,55 @@ impl Printer {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::command::parse;
+
+    #[test]
+    fn an_explanation_names_budget_and_deciding_thread() {
+        let waiting = |tid, name: &str, priority: &str| WaitingExplanation {
+            tid,
+            name: name.into(),
+            priority: priority.into(),
+        };
+        let by = HighestWaiter { pid: 10, tid: 11, name: "loop".into(), above_ceiling: true };
+        let interface = |name: &str, to: Option<&str>, by, waiting| InterfaceExplanation {
+            interface: name.into(),
+            napi_threads: [(7, "other".into()), (9, "other".into())].into(),
+            to: to.map(str::to_owned),
+            by,
+            waiting,
+        };
+        let explanation = Explanation {
+            pid: 10,
+            command: "control".into(),
+            cgroup: Some("/a".into()),
+            budget: Some(2),
+            budget_ns_per_s: Some(2_000_000),
+            interfaces: vec![
+                interface("eth0", Some("fifo 50"), Some(by), vec![waiting(11, "loop", "fifo 60")]),
+                interface("eth1", None, None, vec![]),
+            ],
+        };
+        assert_eq!(
+            explained(&explanation),
+            "\
+process 10 (control), control group /a
+budget   2000 us per second, by [[guard.budget]] 2
+eth0: thread 11 (loop) waits at fifo 60, the highest one; a running guard takes the reader
+eth0: 2 NAPI threads from 7 on, now other; fifo 50 for thread 11 (loop) of process 10, bounded by ceiling
+eth1: it does not wait: no socket of it receives from there
+eth1: 2 NAPI threads from 7 on, now other; it stays
+"
+        );
+    }
 
     #[test]
     fn guard_requires_a_file_or_restore() {
         for line in [
             "irq guard a.toml",
             "irq guard a.toml --dry-run --json",
+            "irq guard a.toml --explain 1 --json",
+            "irq guard a.toml --dry-run --watch 60",
             "irq guard --restore --forget",
         ] {
             assert!(parse(line).is_ok(), "{line}");
@@ -197,6 +354,11 @@ mod tests {
             "irq guard a.toml --restore",
             "irq guard --restore --dry-run",
             "irq guard a.toml --forget",
+            "irq guard --explain 1",
+            "irq guard a.toml --explain 1 --dry-run",
+            "irq guard a.toml --explain eth0",
+            "irq guard a.toml --watch 60",
+            "irq guard a.toml --dry-run --watch 0",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

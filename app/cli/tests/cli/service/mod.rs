@@ -82,6 +82,26 @@ fn the_drop_ins_are_those_of_the_program() {
 }
 
 #[test]
+fn systemd_analyze_accepts_the_units_of_metrics() {
+    let tool = Command::new("systemd-analyze").arg("--version").output().is_ok();
+    if !require_that(tool, "systemd-analyze (apt-get install systemd)") {
+        return;
+    }
+    let units = TemporaryDirectory::new("metrics-units");
+    for name in ["onbeat-metrics.service", "onbeat-metrics.socket"] {
+        let text = fs::read_to_string(root().join("packaging").join(name)).unwrap();
+        // Not of an installed program.
+        let text = text.replace("/usr/bin/onbeat", program().to_str().unwrap());
+        fs::write(units.file(name), text).unwrap();
+    }
+    let mut analyze = Command::new("systemd-analyze");
+    analyze.env("SYSTEMD_UNIT_PATH", format!("{}:", units.path().display()));
+    analyze.args(["verify", "--man=no"]).arg(units.file("onbeat-metrics.socket"));
+    let ran: CommandOutput = analyze.output().unwrap().into();
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+}
+
+#[test]
 fn the_unit_does_not_restart_after_permanent_errors() {
     let unit = unit();
     assert_eq!(unit.values("RestartPreventExitStatus"), [EXIT_CONFIG.to_string()]);
@@ -100,7 +120,8 @@ fn the_unit_has_no_settings_of_the_kernel_and_no_sockets_of_other_services() {
     assert_eq!(unit.values("ReadOnlyPaths"), ["/proc /sys /etc/onbeat"]);
     assert_eq!(unit.values("ReadWritePaths"), ["/sys/fs/bpf"]);
     assert_eq!(unit.values("TemporaryFileSystem"), ["/run:ro"]);
-    assert_eq!(unit.values("BindPaths"), ["/run/onbeat /run/systemd/notify"]);
+    let paths = "/run/onbeat -/run/onbeat-readers /run/systemd/notify -/run/systemd/journal/socket";
+    assert_eq!(unit.values("BindPaths"), [paths]);
     // systemd 257 makes /sys writable with it.
     assert!(unit.values("ProtectControlGroups").is_empty());
 }

@@ -200,6 +200,7 @@ fn times_of(alone: &SourceRates, cases: &[&FrerCase]) -> Counters {
             let of = match case.protection {
                 Protection::Streams(streams) => streams_of(streams),
                 Protection::Prp => "PRP".into(),
+                Protection::Wildcard => "wildcard".into(),
             };
             let limits: Vec<f64> = case.pairs.iter().map(|pair| pair.1).collect();
             rows.push((format!("{}, {of}", limit(paths).title()), limits));

@@ -100,8 +100,10 @@ pub(super) fn measure(
             )?);
         }
     }
-    let chain = Chain::build(&stations, 1 + protected.len(), true)?;
-    protected.push(ProtectedChain::with_prp(&stations, chain)?);
+    for protection in [Protection::Prp, Protection::Wildcard] {
+        let chain = Chain::build(&stations, 1 + protected.len(), true)?;
+        protected.push(ProtectedChain::of_all_frames(&stations, chain, protection)?);
+    }
     let chains = protected.iter().map(|protected| &protected.chain).chain([&redirects.chain]);
     let sinks: Vec<Link> = chains
         .map(|chain| programs.attach("sink", &stations.listener, &chain.listener))
@@ -270,6 +272,7 @@ fn title(paths: usize, protection: Protection) -> String {
     match protection {
         Protection::Streams(streams) => format!("FRER, {paths}, {}", streams_of(streams)),
         Protection::Prp => format!("PRP, {paths}"),
+        Protection::Wildcard => format!("wildcard, {paths}"),
     }
 }
 

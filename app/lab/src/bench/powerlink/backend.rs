@@ -14,20 +14,28 @@ pub(super) struct Backend {
     pub(super) summary: &'static str,
     pub(super) managing: Port,
     pub(super) controlled: Port,
+    /// A program reflects the polls in place of the controlled node, once the network is in OPERATIONAL.
+    pub(super) reflects: bool,
 }
 
+/// The optimum of response times.
+pub(super) const LIMIT: &str = "limit";
 /// The port that works everywhere: the baseline of the others.
 pub(super) const BASELINE: &str = Port::Packet.name();
 
 /// All rows, in order of display.
 pub(super) static BACKENDS: LazyLock<Vec<Backend>> = LazyLock::new(|| {
-    let row = |(name, port)| Backend {
+    let row = |name, port, reflects, summary| Backend {
         name,
-        summary: summary(port),
+        summary,
         managing: port,
         controlled: controlled(port),
+        reflects,
     };
-    Port::ALL.into_iter().map(row).collect()
+    let reflected = "an XDP program reflects each poll by a redirect; the managing node of xdp";
+    let limit = row(LIMIT, Port::Xdp, true, reflected);
+    let ports = Port::ALL.into_iter().map(|(name, port)| row(name, port, false, summary(port)));
+    std::iter::once(limit).chain(ports).collect()
 });
 
 const fn summary(port: Port) -> &'static str {
@@ -59,6 +67,7 @@ mod tests {
     #[test]
     fn row_names_are_distinct_and_the_table_has_the_baseline() {
         for (index, backend) in BACKENDS.iter().enumerate() {
+            assert_eq!(backend.reflects, backend.name == LIMIT);
             assert!(BACKENDS[..index].iter().all(|other| other.name != backend.name));
         }
         let baseline = BACKENDS.iter().find(|backend| backend.name == BASELINE).unwrap();

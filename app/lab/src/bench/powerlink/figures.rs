@@ -5,7 +5,7 @@ use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Outcome};
 
 use super::PowerlinkResults;
-use super::backend::BASELINE;
+use super::backend::{BASELINE, Backend, LIMIT};
 use super::case::{PowerlinkCase, Quantity};
 use crate::bench::cyclic::{
     CycleCase, Load, Options, Quantity as _, distributions, over_rounds, ratios, state, topology,
@@ -14,22 +14,27 @@ use crate::bench::cyclic::{
 pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &PowerlinkResults) {
     for (backend, why_not) in &found.rows {
         if why_not.is_none() {
-            checks(outcome, found, backend.name, backend.response() == Sender::Automatic);
+            checks(outcome, found, backend);
         }
     }
     outcome.figure("back ends", rows(found));
     outcome.figure("topology", topology("managing", "controlled"));
     distributions(outcome, &found.cases, &Quantity::ALL);
     for quantity in Quantity::ALL {
-        ratios(outcome, &found.cases, (quantity, quantity.name()), BASELINE, |_| true);
+        // The managing node of the limit is that of another row.
+        let compared = |row: &str| row != LIMIT;
+        ratios(outcome, &found.cases, (quantity, quantity.name()), BASELINE, compared);
+        let limit = (quantity == Quantity::Response).then_some(LIMIT);
         let name = format!("{}, over rounds", quantity.name());
-        outcome.figure(name, over_rounds(&found.cases, quantity, None));
+        outcome.figure(name, over_rounds(&found.cases, quantity, limit));
     }
     outcome.figure("frames", accounts(found));
     notes(outcome, options, found);
 }
 
-fn checks(outcome: &mut Outcome, found: &PowerlinkResults, row: &str, automatic: bool) {
+fn checks(outcome: &mut Outcome, found: &PowerlinkResults, backend: &Backend) {
+    let row = backend.name;
+    let automatic = backend.response() == Sender::Automatic && !backend.reflects;
     let cases = || found.cases.iter().filter(|case| case.backend == row);
     let sum = |of: fn(&PowerlinkCase) -> u64| cases().map(of).sum::<u64>();
     let seen = Check::min(
@@ -60,7 +65,9 @@ fn rows(found: &PowerlinkResults) -> Counters {
     };
     for (backend, why_not) in &found.rows {
         let state = state(why_not.as_deref());
-        let (soc, response) = (by(backend.soc()), by(backend.response()));
+        let response =
+            if backend.reflects { "a program of the bench" } else { by(backend.response()) };
+        let soc = by(backend.soc());
         table.row([backend.name, backend.summary, soc, response, &state]);
     }
     table
@@ -107,6 +114,12 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &PowerlinkResults) {
          complete: they have booted, and exchange values in OPERATIONAL.",
     );
     outcome.note(found.machine.note("poll"));
+    if options.includes(LIMIT, true) {
+        outcome.note(format!(
+            "Row \"{LIMIT}\", measured in the same rounds, shows the delay of the transfers alone: the controlled node \
+             has booted, and then an XDP program turns each PReq into a PRes with constant header and redirects it."
+        ));
+    }
     outcome.note(format!(
         "All networks of one period are in OPERATIONAL at the same time. They run one at a time, in an order that changes between rounds, {}, idle and loaded alternately; the others are \
          paused. Some cycles at the start of each run do not count. The counters of frames by the \

@@ -79,9 +79,10 @@ pub(super) struct Row {
     pub(super) backend: &'static Backend,
     // Closed before the interfaces are removed.
     mn: NodeEnd<ManagingNode>,
-    cn: NodeEnd<ControlledNode>,
+    /// `None`: the wire's program answers in its place.
+    cn: Option<NodeEnd<ControlledNode>>,
     wire: Wire,
-    _namespaces: [Handle; 3],
+    namespaces: [Handle; 3],
 }
 
 /// A network of one controlled node with a value per direction. A loss is counted, and has no other
@@ -137,9 +138,12 @@ impl Row {
         Ok(Ok(Row {
             backend,
             mn: NodeEnd { runner: managing, simulation: Simulation::managing(&file) },
-            cn: NodeEnd { runner: controlled, simulation: Simulation::controlled(&file, NODE) },
+            cn: Some(NodeEnd {
+                runner: controlled,
+                simulation: Simulation::controlled(&file, NODE),
+            }),
             wire: programs,
-            _namespaces: [mn, wire, cn],
+            namespaces: [mn, wire, cn],
         }))
     }
 
@@ -153,7 +157,14 @@ impl Row {
         let what = format!("boot of the network of {name}");
         self.play(place, turn, |_, ended| {
             wait(&what, bound_ns, || up.load(Ordering::Relaxed) || ended())
-        })
+        })?;
+        if self.backend.reflects {
+            // An interface has one program: the node's is removed first.
+            self.cn = None;
+            let [_, _, cn] = &self.namespaces;
+            self.wire.reflect(cn, CN)?;
+        }
+        Ok(())
     }
 
     /// Runs the network for a number of cycles; `tick` is called periodically.
@@ -189,7 +200,8 @@ impl Row {
     }
 
     fn counts(&self) -> [Counts; 2] {
-        [self.mn.runner.counts(), self.cn.runner.counts()]
+        let controlled = self.cn.as_ref().map(|cn| cn.runner.counts());
+        [self.mn.runner.counts(), controlled.unwrap_or_default()]
     }
 
     /// Runs both nodes during a task, which receives whether one of them has exited.
@@ -208,12 +220,16 @@ impl Row {
                     turn(node);
                 })
             });
-            let controlled = scope.spawn(|| {
-                run_end(cn, place, place.cn_cpu, &stop, |node, simulation| simulation.turn(node))
+            let stop = &stop;
+            let controlled = cn.as_mut().map(|cn| {
+                scope.spawn(move || {
+                    run_end(cn, place, place.cn_cpu, stop, |node, simulation| simulation.turn(node))
+                })
             });
             let done = during(wire, &|| stop.load(Ordering::Relaxed));
             stop.store(true, Ordering::Relaxed);
-            for ended in [managing.join(), controlled.join()] {
+            for thread in std::iter::once(managing).chain(controlled) {
+                let ended = thread.join();
                 ended.unwrap_or_else(|panic| resume_unwind(panic))?;
             }
             done

@@ -20,7 +20,7 @@ fn complete_nodes_are_measured_idle_and_loaded_and_xdp_responds_in_the_driver() 
         return;
     }
     let options = Options {
-        backends: vec!["packet".into(), "xdp".into(), "module".into()],
+        backends: ["limit", "packet", "xdp", "module"].map(String::from).to_vec(),
         cycles: 60,
         rounds: 2,
         periods: vec![Duration::from_millis(5)],
@@ -34,11 +34,13 @@ fn complete_nodes_are_measured_idle_and_loaded_and_xdp_responds_in_the_driver() 
         let row = rows.rows.iter().find(|row| row[0] == Cell::from(name)).unwrap();
         row[4].clone()
     };
-    assert_eq!((state("packet"), state("xdp")), (Cell::from("measured"), Cell::from("measured")));
+    for row in ["limit", "packet", "xdp"] {
+        assert_eq!(state(row), Cell::from("measured"), "{row}");
+    }
     for load in Load::ALL {
         for quantity in ["PReq to PRes", "SoC jitter"] {
             let found = series(&outcome, &format!("{quantity}, 5 ms, {load}"));
-            for row in ["packet", "xdp"] {
+            for row in ["limit", "packet", "xdp"] {
                 let count = found.iter().find(|(name, _)| name == row).map(|(_, count)| *count);
                 assert!(count.is_some_and(|count| count > 0), "{quantity}, {row}: {found:?}");
             }

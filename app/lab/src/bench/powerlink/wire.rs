@@ -27,7 +27,7 @@ pub(super) struct Wire {
     programs: Programs,
     /// Capacity of the event table.
     room: u32,
-    _links: Vec<Link>,
+    links: Vec<Link>,
 }
 
 /// A recording of events.
@@ -50,7 +50,13 @@ impl Wire {
         let links = [("from_mn", to_mn), ("from_cn", to_cn)]
             .map(|(program, interface)| programs.attach(program, handle, interface));
         let links = links.into_iter().collect::<Result<_>>()?;
-        Ok(Self { programs, room, _links: links })
+        Ok(Self { programs, room, links })
+    }
+
+    /// Makes a program reflect polls on an interface.
+    pub(super) fn reflect(&mut self, handle: &Handle, interface: &str) -> Result<()> {
+        self.links.push(self.programs.attach("reflect", handle, interface)?);
+        Ok(())
     }
 
     /// Starts recording.

@@ -95,7 +95,7 @@ impl Router {
         let programs = Programs::load()?;
         let interface = |handle: &Handle| {
             let link = handle.link("eth0")?;
-            Ok::<_, Error>(Interface { name: link.name, index: link.index })
+            Ok::<_, Error>(Interface { name: link.name, index: link.index, queues: link.rx_queues })
         };
         let sink = programs.attach("nic", &receiver, &interface(&receiver)?)?;
         let header = header(&router, &sender)?;

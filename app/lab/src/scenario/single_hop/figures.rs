@@ -37,7 +37,9 @@ pub(super) fn fill(stage: &mut Stage<'_>, cells: &[Cell], length: Length) {
     stage.note(
         "the one-way delay of the probe uses the one clock of both ends, and includes the path \
          through the hosts; if the hop itself is the reflector, it is the round trip including the \
-         time in the reflector, as with the mirror. The round trip excludes that time",
+         time in the reflector, as with the mirror. The round trip excludes that time. The application's \
+         delays are from the scheduled transmission until the reflector has handled the probe, or until the \
+         sender's process has the reply",
     );
 }
 

@@ -10,13 +10,16 @@ use super::rig::{Hop, Rig};
 use crate::Result;
 
 /// All methods in the order of figures. The first is the reference of the others.
-pub(super) const METHODS: [&dyn Method; 4] = [&Mirror, &Hooks, &ONE_WAY, &ROUND_TRIP];
+pub(super) const METHODS: [&dyn Method; 6] =
+    [&Mirror, &Hooks, &ONE_WAY, &ROUND_TRIP, &APPLICATION_ONE_WAY, &APPLICATION_ROUND_TRIP];
 
 /// Indices of methods in [`METHODS`].
 pub(super) const MIRROR: usize = 0;
 pub(super) const HOOKS: usize = 1;
 pub(super) const PROBE_ONE_WAY: usize = 2;
 pub(super) const PROBE_ROUND_TRIP: usize = 3;
+pub(super) const APPLICATION_THERE: usize = 4;
+pub(super) const APPLICATION: usize = 5;
 
 /// End-to-end measurement by the sender.
 struct Probe {
@@ -38,6 +41,14 @@ const ONE_WAY: Probe = Probe {
 /// The round trip, without the time in the reflector.
 const ROUND_TRIP: Probe =
     Probe { name: "probe, round trip", delay_ns: |_, sample| sample.round_trip_ns() };
+
+/// The view of the application: from the scheduled transmission until the reflector has handled the probe.
+const APPLICATION_ONE_WAY: Probe =
+    Probe { name: "application, one way", delay_ns: |_, sample| sample.application_there_ns() };
+
+/// From the scheduled transmission until the sending process has the reply.
+const APPLICATION_ROUND_TRIP: Probe =
+    Probe { name: "application, round trip", delay_ns: |_, sample| sample.application_ns() };
 
 impl Method for Probe {
     fn name(&self) -> &'static str {

@@ -4,7 +4,7 @@ use onbeat_report::{Distribution, Figure, Phase, PhaseState, Recorder, Series, T
 
 use super::cell::Cell;
 use super::measurement::{DelaySample, Load};
-use super::method::{HOOKS, METHODS, MIRROR, PROBE_ROUND_TRIP};
+use super::method::{APPLICATION, APPLICATION_THERE, HOOKS, METHODS, MIRROR, PROBE_ROUND_TRIP};
 
 /// Gap between two loads on the time axis, in seconds.
 const GAP_S: f64 = 0.1;
@@ -49,10 +49,7 @@ pub(super) fn of(cells: &[&Cell]) -> Vec<(&'static str, Figure)> {
         "the same packets with other traffic, by method (figure 8)",
         heaviest.map(|cell| by_method(cell).into()),
     );
-    add(
-        "end to end, by load (figure 9)",
-        Some(by_cell(&of_first_place, PROBE_ROUND_TRIP, |cell| cell.load.name()).into()),
-    );
+    add("end to end, by load (figure 9)", Some(end_to_end(&of_first_place).into()));
     let seen = of_first_place.iter().any(|cell| cell.found[HOOKS].is_some());
     add(
         "depth of the queue over time and load (figure 10)",
@@ -87,6 +84,20 @@ fn by_cell(cells: &[&Cell], method: usize, name: impl Fn(&Cell) -> String) -> Di
     for cell in cells {
         if let Some(found) = &cell.found[method] {
             record(&mut recorder, &name(cell), &found.each);
+        }
+    }
+    recorder.figure()
+}
+
+/// The round trip without the time in the reflector, beside the view of the application, under each load.
+fn end_to_end(cells: &[&Cell]) -> Distribution {
+    let mut recorder = Recorder::new();
+    for cell in cells {
+        for method in [PROBE_ROUND_TRIP, APPLICATION_THERE, APPLICATION] {
+            if let Some(found) = &cell.found[method] {
+                let name = format!("{}: {}", cell.load.name(), METHODS[method].name());
+                record(&mut recorder, &name, &found.each);
+            }
         }
     }
     recorder.figure()
@@ -183,11 +194,22 @@ mod tests {
                 other => panic!("{other:?}"),
             })
             .collect();
-        let methods = ["mirror", "hooks", "probe, one way", "probe, round trip"];
+        let application = ["application, one way", "application, round trip"];
+        let methods =
+            [&["mirror", "hooks", "probe, one way", "probe, round trip"][..], &application]
+                .concat();
         let net = ["idle", "network load, 500/s"];
         let cpu = ["idle, 1 CPU(s)", "CPU load, 1 CPU(s)", "idle, 2 CPU(s)", "CPU load, 2 CPU(s)"];
         let all = ["idle", "CPU load", "network load, 500/s"];
-        let expected: [&[&str]; 7] = [&methods, &cpu, &net, &net, &methods, &all, &all];
+        let trips: Vec<_> = all
+            .iter()
+            .flat_map(|load| {
+                ["probe, round trip", application[0], application[1]]
+                    .map(|of| format!("{load}: {of}"))
+            })
+            .collect();
+        let trips: Vec<_> = trips.iter().map(String::as_str).collect();
+        let expected: [&[&str]; 7] = [&methods, &cpu, &net, &net, &methods, &trips, &all];
         assert_eq!(names, expected);
         // Without loads, and without values of hooks, empty figures are left out.
         let mut alone = cell("1", Load::Idle, 0);

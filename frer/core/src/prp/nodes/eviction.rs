@@ -100,6 +100,21 @@ impl<N> Nodes<N> {
         unused.into_iter().take(excess).for_each(|(_, mac)| self.remove_evicted(mac));
     }
 
+    /// Removes nodes without numbers until `most` nodes are left, single ones first, the least used first: their entries
+    /// only inform.
+    pub fn evict_without_numbers(&mut self, most: usize) {
+        let excess = self.by_mac.len().saturating_sub(most);
+        if excess == 0 {
+            return;
+        }
+        let without = |(mac, node): (&MacAddress, &Node<N>)| {
+            node.numbers.is_none().then(|| (!node.is_single(), node.last_ns(), *mac))
+        };
+        let mut without: Vec<_> = self.by_mac.iter().filter_map(without).collect();
+        without.sort_unstable();
+        without.into_iter().take(excess).for_each(|(.., mac)| self.remove_evicted(mac));
+    }
+
     /// Returns the number of nodes that were evicted for others.
     #[must_use]
     pub fn evicted(&self) -> u64 {

@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use onbeat_frer::dataplane::{Mode, PortSpec};
+use onbeat_frer::dataplane::{Mode, PortSpec, ReceiveQueues};
 use onbeat_frer::plane::Plane;
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
@@ -100,7 +100,7 @@ impl Node {
                 interface: interface.clone(),
                 ifindex: self.handle.index(interface).unwrap(),
                 mode: Mode::Native,
-                serial_queues: false,
+                queues: ReceiveQueues::Concurrent,
                 running: Vec::new(),
             };
             // An interface is identified by its index in the namespace of the thread.

@@ -1,4 +1,4 @@
-//! The link redundancy entity of a PRP node: bpf/lre.h.
+//! The link redundancy entity of a PRP node: bpf/lre.h. Those of wildcards have the same tables: wildcards.rs.
 //!
 //! ```text
 //!   programs:  number, trailer, first copy?, records of sources  ──►  tables
@@ -11,13 +11,15 @@
 
 mod state;
 mod tables;
+mod wildcards;
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use libbpf_rs::MapCore;
 use nix::time::{ClockId, clock_gettime};
 use onbeat_frer::dataplane::Mode;
-use onbeat_frer::prp::{DueFrames, OWN_SILENCE_NS, Parameters, Reading};
+use onbeat_frer::prp::{DueFrames, LIFE_CHECK_MS, OWN_SILENCE_NS, Parameters, Reading};
 use onbeat_wire::MacAddress;
 
 use self::state::State;
@@ -27,7 +29,7 @@ use super::{Plane, Port};
 use crate::abi::constants as c;
 use crate::error::{Error, Result};
 use crate::lans::{Lan, LanPrograms, LanSpec};
-use crate::programs::RedundancyRole;
+use crate::programs::{Redundancy, RedundancyRole};
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -40,19 +42,31 @@ const ROLES: [u32; 3] = [c::LRE_LAN_A, c::LRE_LAN_B, c::LRE_HOST];
 // The programs have the same time.
 const _: () = assert!(c::LRE_OWN_SILENCE == OWN_SILENCE_NS);
 
-/// The entity of a node, if it has one.
+/// The entity of a PRP node, or those of wildcards.
 #[derive(Debug, Default)]
-pub(super) struct RedundancyEntity {
+pub(super) struct RedundancyEntities {
+    /// Of a PRP node.
     slots: Option<EntitySlots>,
+    /// Of wildcards.
+    wildcards: Vec<EntitySlots>,
     state: Option<Mutex<State>>,
 }
 
-impl RedundancyEntity {
-    /// Returns the role of a port in this mode.
-    pub(super) fn role(&self, slot: u8, mode: Mode) -> Option<RedundancyRole> {
+impl RedundancyEntities {
+    /// Returns what a port has in this mode.
+    pub(super) fn role(&self, slot: u8, mode: Mode) -> Option<Redundancy> {
+        if self.wildcards.iter().flatten().any(|of| *of == slot) {
+            return Some(Redundancy::Wildcards);
+        }
         let slots = self.slots?;
         let role = ROLES[slots.iter().position(|of| *of == slot)?];
-        Some(RedundancyRole { role, host: slots[2], passes_frames: mode == Mode::Generic })
+        let passes_frames = mode == Mode::Generic;
+        Some(Redundancy::Prp(RedundancyRole { role, host: slots[2], passes_frames }))
+    }
+
+    /// Whether a port is that of LAN B, where programs change copies.
+    pub(super) fn is_lan_b(&self, slot: u8) -> bool {
+        self.slots.is_some_and(|[_, b, _]| b == slot)
     }
 
     fn state(&self) -> Option<MutexGuard<'_, State>> {
@@ -73,16 +87,20 @@ fn ports_of(word: u64) -> Option<EntitySlots> {
 }
 
 impl Plane {
-    /// Continues with the entity of an earlier process, whose programs are on the interfaces.
+    /// Continues with the entities of an earlier process, whose programs are on the interfaces.
     pub(super) fn adopt_lre(&mut self) -> Result<()> {
         if !self.maps.has("lre") {
             return Ok(());
         }
         let tables = LreTables::open(&self.maps)?;
-        self.lre.slots = ports_of(tables.load(word::PORTS));
-        let mut state = State::new(tables)?;
-        state.assign_slots(&self.grace)?;
-        self.lre.state = Some(Mutex::new(state));
+        let entities = wildcards::of_earlier_process(&tables);
+        if entities.is_empty() {
+            self.lre.slots = ports_of(tables.load(word::PORTS));
+        }
+        let slots = |entity: &u32| ports_of(tables.load_of(*entity, word::PORTS));
+        self.lre.wildcards = entities.iter().filter_map(slots).collect();
+        let entities = if entities.is_empty() { vec![0] } else { entities };
+        self.lre.state = Some(Mutex::new(State::new(tables, &entities, &self.grace)?));
         Ok(())
     }
 
@@ -91,22 +109,20 @@ impl Plane {
     /// # Errors
     /// A port is not attached; the NodesTable is to grow; the kernel refuses.
     pub fn set_lre(&mut self, names: &[String], parameters: Option<&Parameters>) -> Result<()> {
-        let Some(parameters) = parameters else { return self.remove_lre() };
-        let mut slots = EntitySlots::default();
-        let of_entity = [parameters.a.port, parameters.b.port, parameters.host];
-        for (slot, port) in slots.iter_mut().zip(of_entity) {
-            let name = &names[usize::from(port.0)];
-            let attached = self.ports.get(name);
-            *slot = attached.ok_or_else(|| Error::NotAttached { port: name.clone() })?.slot;
+        let Some(parameters) = parameters else {
+            return if self.lre.slots.is_some() { self.remove_entities() } else { Ok(()) };
+        };
+        let slots = self.entity_slots(names, parameters)?;
+        self.fit_nodes(parameters.max_nodes.into())?;
+        if !self.lre.wildcards.is_empty() {
+            self.remove_entities()?;
         }
-        self.check_max_nodes(parameters.max_nodes)?;
         self.lre.slots = Some(slots);
         // Until the entity has its ports, the programs pass all frames.
         self.replace_roles()?;
         if self.lre.state.is_none() {
-            let mut state = State::new(LreTables::open(&self.maps)?)?;
-            state.assign_slots(&self.grace)?;
-            self.lre.state = Some(Mutex::new(state));
+            let tables = LreTables::open(&self.maps)?;
+            self.lre.state = Some(Mutex::new(State::new(tables, &[0], &self.grace)?));
         }
         // Programs pass frames to those at the tc ingress once the entity has its ports.
         self.attach_to_stacks()?;
@@ -117,27 +133,55 @@ impl Plane {
         self.write_lans()
     }
 
-    /// Checks whether the NodesTable has room for this number of nodes.
+    /// Returns the slots of the ports of an entity.
+    fn entity_slots(&self, names: &[String], parameters: &Parameters) -> Result<EntitySlots> {
+        let mut slots = EntitySlots::default();
+        let of_entity = [parameters.a.port, parameters.b.port, parameters.host];
+        for (slot, port) in slots.iter_mut().zip(of_entity) {
+            let name = &names[usize::from(port.0)];
+            let attached = self.ports.get(name);
+            *slot = attached.ok_or_else(|| Error::NotAttached { port: name.clone() })?.slot;
+        }
+        Ok(slots)
+    }
+
+    /// Checks whether the NodesTable has room for this number of nodes, of all wildcards together.
     ///
     /// # Errors
     /// It was created for less.
-    pub fn check_max_nodes(&self, max_nodes: u16) -> Result<()> {
-        let capacity = self.lre.state().map(|state| state.tables.sources.capacity());
-        match (capacity, u32::from(max_nodes)) {
-            (Some(capacity), wanted) if capacity < wanted => {
-                Err(Error::NodesTable { wanted, capacity })
-            }
-            _ => Ok(()),
+    pub fn check_max_nodes(&self, max_nodes: u32) -> Result<()> {
+        if !self.maps.has("lre_sources") {
+            return Ok(());
         }
+        let capacity = self.maps.handle("lre_sources")?.max_entries();
+        if capacity < max_nodes {
+            return Err(Error::NodesTable { wanted: max_nodes, capacity });
+        }
+        Ok(())
     }
 
-    fn remove_lre(&mut self) -> Result<()> {
+    /// Makes room for this number of nodes in tables that do not exist yet.
+    fn fit_nodes(&mut self, max_nodes: u32) -> Result<()> {
+        self.check_max_nodes(max_nodes)?;
+        self.maps.set_nodes(max_nodes);
+        Ok(())
+    }
+
+    /// Removes the entity of a PRP node, or those of wildcards.
+    fn remove_entities(&mut self) -> Result<()> {
         self.lre.slots = None;
+        self.lre.wildcards.clear();
         if let Some(mut state) = self.lre.state() {
             state.lan_programs = None;
-            state.tables.store(word::PORTS, 0);
+            for entity in 0..state.tables.entity.capacity() {
+                if state.tables.load_of(entity, word::PORTS) != 0 {
+                    state.tables.reset(entity)?;
+                }
+            }
             // The second one refers to a program.
             [0, 1].iter().try_for_each(|lan| state.tables.lans.remove(lan))?;
+            state.tables.clear()?;
+            self.clear_scopes()?;
         }
         if let Some(directory) = &self.directory {
             LanPrograms::remove(directory)?;
@@ -148,11 +192,16 @@ impl Plane {
 
     /// Writes the interfaces of the LANs where programs send frames.
     pub(super) fn write_lans(&mut self) -> Result<()> {
+        self.write_paths()?;
         let (Some(slots), Some(state)) = (self.lre.slots, self.lre.state()) else {
             return Ok(());
         };
         let port = |slot: u8| self.ports.values().find(|port| port.slot == slot);
         let [a, b, _] = slots.map(port);
+        if let Some(b) = b.filter(|b| b.redundancy.is_some()) {
+            self.tables.egress_ports.set(&b.slot.into(), &self.egress_entry(b))?;
+            self.rewrite_groups(b.slot)?;
+        }
         let program = b.filter(|b| b.redundancy.is_some()).map(|b| b.programs.lan_b());
         let program = program.as_ref().map(|program| program.as_fd().as_raw_fd());
         let lans = [(a, None), (b, program)];
@@ -165,7 +214,7 @@ impl Plane {
             }
         }
         // Until the entity is set, those of the former process run on: not all ports are attached yet.
-        let is_set = state.parameters.is_some();
+        let is_set = state.parameters().is_some();
         drop(state);
         if is_set { self.attach_to_stacks() } else { Ok(()) }
     }
@@ -191,9 +240,11 @@ impl Plane {
     /// # Errors
     /// The kernel refuses.
     pub fn read_lre(&self) -> Result<Option<Reading>> {
-        let Some(mut state) = self.lre.state() else { return Ok(None) };
+        let (Some(mut state), Some(_)) = (self.lre.state(), self.lre.slots) else {
+            return Ok(None);
+        };
         state.maintain(self.lre_now_ns()?, &self.grace)?;
-        state.read()
+        state.read(0)
     }
 
     /// Sends the supervision frames that are due; returns the time until the next call, in milliseconds.
@@ -202,13 +253,12 @@ impl Plane {
     /// The kernel refuses.
     pub fn supervise(&self) -> Result<Option<u32>> {
         let (Some(mut state), Some(slots)) = (self.lre.state(), self.lre.slots) else {
-            return Ok(None);
+            // Readings maintain the tables of wildcards.
+            return Ok((!self.lre.wildcards.is_empty()).then_some(LIFE_CHECK_MS));
         };
-        let Some(parameters) = state.parameters.clone() else { return Ok(None) };
+        let Some(parameters) = state.parameters().cloned() else { return Ok(None) };
         let now_ns = self.lre_now_ns()?;
-        let silent_until_ns = state.tables.load(word::SILENT_UNTIL_NS);
-        let rest_ns = silent_until_ns.checked_sub(now_ns).filter(|rest_ns| *rest_ns > 0);
-        let silence_ms = rest_ns.map(|rest_ns| rest_ns.div_ceil(NS_PER_MS) as u32);
+        let silence_ms = state.tables.silence_ms(self.clock_ns(ClockId::CLOCK_MONOTONIC_COARSE)?);
         let mut stations: Vec<MacAddress> =
             state.tables.proxies.keys().into_iter().map(mac).collect();
         stations.sort_unstable();
@@ -242,19 +292,23 @@ impl Plane {
             return Ok(());
         };
         let host = self.ports.values().find(|port| port.slot == host).map(|port| port.ifindex);
-        if let (true, Some(parameters)) = (state.is_redbox(), state.parameters.clone()) {
+        if let (true, Some(parameters)) = (state.is_redbox(), state.parameters().cloned()) {
             let octets = state.supervisor.farewell(parameters.mac);
             state.send_to_host(self.lre_now_ns()?, &octets, host);
         }
         Ok(())
     }
 
-    /// Returns the time of the programs' clock.
+    /// Returns the time of the programs' clock, without its steps.
     fn lre_now_ns(&self) -> Result<u64> {
+        self.clock_ns(ClockId::CLOCK_MONOTONIC)
+    }
+
+    fn clock_ns(&self, clock: ClockId) -> Result<u64> {
         if self.test_clock {
             return Ok(self.tables.node.get(&0)?.unwrap_or_default().test_now_ns);
         }
-        let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
+        let now = clock_gettime(clock);
         Ok(now.map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64))
     }
 }

@@ -16,7 +16,7 @@ use onbeat_wire::prp::{Tail, supervision};
 use onbeat_wire::{Frame, MacAddress};
 
 use super::super::grace::{Epoch, GracePeriods};
-use super::tables::{LreTables, MAC_MASK, address, alias_word, mac, word};
+use super::tables::{LreTables, MAC_MASK, address, alias_word, is_of, mac, word};
 use super::{EntitySlots, NS_PER_MS, ROLES, ports_of, ports_word};
 use crate::abi::constants as c;
 use crate::abi::*;
@@ -24,17 +24,38 @@ use crate::error::{Context, Error, Result};
 use crate::lans::{LanPrograms, LanSpec};
 use crate::pin::PinDirectory;
 
-/// Tables of the entity, and what only the loader knows.
+/// What only the loader knows of an entity.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) tables: LreTables,
+pub(super) struct Entity {
+    /// Its number in the tables.
+    pub(super) index: u32,
+    /// Of a wildcard that is set.
+    pub(super) name: String,
+    pub(super) slots: EntitySlots,
     /// `None`: adopted from an earlier process, and not set yet.
     pub(super) parameters: Option<Parameters>,
     pub(super) nodes: Nodes<u32>,
-    /// Whether the NodesTable has what an earlier process noted.
+}
+
+impl Entity {
+    pub(super) fn new(index: u32, tables: &LreTables) -> Self {
+        // Nodes with numbers, and single ones.
+        let nodes = Nodes::new(2 * tables.sources.capacity() as usize);
+        let slots = EntitySlots::default();
+        Self { index, name: String::new(), slots, parameters: None, nodes }
+    }
+}
+
+/// Tables of the entities, and what only the loader knows.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) tables: LreTables,
+    /// That of a PRP node, or those of wildcards.
+    pub(super) entities: Vec<Entity>,
+    /// Of a PRP node: whether the NodesTable has the aliases that an earlier process noted.
     pub(super) is_adopted: bool,
     pub(super) supervisor: Supervisor,
-    /// EntitySlots that programs may still use.
+    /// Slots of sources that programs may still use.
     pub(super) retired: Vec<(Epoch, u32)>,
     /// For supervision frames.
     pub(super) socket: OwnedFd,
@@ -43,27 +64,38 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(tables: LreTables) -> Result<Self> {
+    /// Opens the tables of an earlier process, or new ones, whose entities are these.
+    pub(super) fn new(tables: LreTables, entities: &[u32], grace: &GracePeriods) -> Result<Self> {
         // Protocol 0: it receives nothing.
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None);
         let socket = socket.map_err(|errno| Error::Socket { source: errno.into() })?;
-        // Nodes with numbers, and single ones.
-        let nodes = Nodes::new(2 * tables.sources.capacity() as usize);
-        Ok(Self {
+        let entities = entities.iter().map(|index| Entity::new(*index, &tables)).collect();
+        let state = Self {
             tables,
-            parameters: None,
-            nodes,
+            entities,
             is_adopted: false,
             supervisor: Supervisor::default(),
             retired: Vec::new(),
             socket,
             lan_programs: None,
-        })
+        };
+        state.assign_slots(grace)?;
+        Ok(state)
+    }
+
+    /// Returns the parameters of a PRP node.
+    pub(super) fn parameters(&self) -> Option<&Parameters> {
+        self.entities.first()?.parameters.as_ref()
+    }
+
+    /// Returns the NodesTable of a PRP node.
+    fn nodes(&mut self) -> &mut Nodes<u32> {
+        &mut self.entities[0].nodes
     }
 
     /// Assigns slots to sources after a start: those without a source are free.
-    pub(super) fn assign_slots(&mut self, grace: &GracePeriods) -> Result<()> {
+    fn assign_slots(&self, grace: &GracePeriods) -> Result<()> {
         let tables = &self.tables;
         // A program may be about to add a source, or to return the slot of one that another CPU has added.
         tables.drain();
@@ -79,7 +111,7 @@ impl State {
             .try_for_each(|slot| tables.release(slot))
     }
 
-    /// Sets the parameters, with the slots of the ports.
+    /// Sets the parameters of a PRP node, with the slots of its ports.
     pub(super) fn set(
         &mut self,
         parameters: &Parameters,
@@ -89,13 +121,7 @@ impl State {
     ) {
         let tables = &self.tables;
         let is_new = tables.load(word::PORTS) == 0;
-        // The clock of the programs has no finer steps.
-        let period_ns = (u64::from(parameters.entry_forget_ms) * NS_PER_MS / 2).max(tick_ns).max(1);
-        if tables.load(word::PERIOD_NS) != period_ns {
-            tables.store(word::PERIOD_NS, period_ns);
-            (0..c::LRE_PERIODS as usize).for_each(|n| tables.store(word::STARTED + n, 0));
-            tables.sources().iter().for_each(|(_, slot)| tables.forget(*slot));
-        }
+        tables.set_period(parameters.entry_forget_ms, tick_ns);
         let Parameters { a, b, mac, is_segment, .. } = parameters;
         tables.store(word::MAC, address(*mac));
         tables.store(word::LAN_MAC, address(a.mac));
@@ -103,6 +129,7 @@ impl State {
         let host = |word: u64| ports_of(word).map(|[.., host]| host);
         let had = (tables.load(word::IS_SEGMENT), host(tables.load(word::PORTS)));
         tables.store(word::IS_SEGMENT, u64::from(*is_segment));
+        tables.store(word::MAX_SOURCES, parameters.max_nodes.into());
         let times = HostPortTimes::new(parameters.entry_forget_ms);
         tables.store(word::BLOCKED_NS, times.blocked_ns);
         tables.store(word::YIELDING_NS, times.yielding_ns);
@@ -115,46 +142,69 @@ impl State {
             let silent_until_ns = if is_start { tables.load(word::SILENT_UNTIL_NS) } else { 0 };
             self.set_host_port(&HostPort::new(silent_until_ns));
         }
-        self.nodes.remove(*mac);
         let _ = tables.proxies.remove(&address(*mac));
-        tables.entity.entry(0)[word::PORTS]
-            .store(ports_word(slots), std::sync::atomic::Ordering::Release);
-        self.parameters = Some(parameters.clone());
+        tables.entity.entry(0)[word::PORTS].store(ports_word(slots), Release);
+        self.nodes().remove(*mac);
+        self.nodes().set_capacity(parameters.max_nodes.into());
+        self.entities[0].parameters = Some(parameters.clone());
     }
 
     pub(super) fn forget_ns(&self) -> u64 {
         2 * self.tables.load(word::PERIOD_NS)
     }
 
-    /// Brings NodesTable and tables of the programs together: records, supervision frames, aliases, entries to remove.
+    /// Brings the NodesTable of a PRP node and the tables of the programs together: records, supervision frames, aliases,
+    /// entries to remove.
     pub(super) fn maintain(&mut self, now_ns: u64, grace: &GracePeriods) -> Result<()> {
-        let Some(parameters) = self.parameters.clone() else { return Ok(()) };
+        let Some(parameters) = self.parameters().cloned() else { return Ok(()) };
         self.free_retired(grace)?;
         if !self.is_adopted {
-            self.read_frames()?;
+            self.read_frames(0, &self.tables.sources())?;
             self.adopt_aliases()?;
             self.is_adopted = true;
         }
         self.end_aliases(grace)?;
-        let read = self.read_frames()?;
+        let read = self.read_frames(0, &self.tables.sources())?;
         self.note_supervision(&parameters)?;
         // A source may have supervised itself.
         self.end_aliases(grace)?;
         self.add_aliases(grace)?;
-        let capacity = self.tables.sources.capacity() as usize;
+        self.remove_unused(0, &self.tables.sources(), &read, now_ns, grace)
+    }
+
+    /// Removes entries of an entity that are out of use; `read`: those of its sources before.
+    pub(super) fn remove_unused(
+        &mut self,
+        at: usize,
+        sources: &[(u64, u32)],
+        read: &HashMap<u64, [u64; 2]>,
+        now_ns: u64,
+        grace: &GracePeriods,
+    ) -> Result<()> {
+        let forget_ns = self.forget_ns();
+        let capacity = self.tables.sources.capacity();
+        let Entity { index, parameters: Some(parameters), nodes, .. } = &mut self.entities[at]
+        else {
+            return Ok(());
+        };
+        let most = capacity.min(parameters.max_nodes.into()) as usize;
         // A reserve for new sources until the next call.
-        self.nodes.evict_numbers(capacity - (capacity / 8).max(1), now_ns, self.forget_ns());
+        nodes.evict_numbers(most - (most / 8).max(1), now_ns, forget_ns);
         let node_forget_ns = u64::from(parameters.node_forget_ms) * NS_PER_MS;
-        self.nodes.expire(now_ns, node_forget_ns);
-        self.nodes.remove(parameters.mac);
-        self.remove_others(&read, grace)?;
+        nodes.expire(now_ns, node_forget_ns);
+        nodes.remove(parameters.mac);
+        // The table of single nodes is another one, and supervision frames add nodes too.
+        nodes.evict_without_numbers(most);
         let proxies = &self.tables.proxies;
-        for address in proxies.keys() {
-            let last_ns = proxies.get(&address)?;
+        for key in self.tables.stations(*index) {
+            let last_ns = proxies.get(&key)?;
             if last_ns.is_some_and(|last_ns| now_ns.saturating_sub(last_ns) >= node_forget_ns) {
-                proxies.remove(&address)?;
+                proxies.remove(&key)?;
             }
         }
+        let index = *index;
+        self.remove_others(at, sources, read, grace)?;
+        self.tables.count_entries(index, sources);
         Ok(())
     }
 
@@ -185,7 +235,7 @@ impl State {
             let alias = source.alias & MAC_MASK;
             if source.alias != 0 && self.tables.nodes.get(&alias)? == Some(slot) {
                 let lan = usize::from(source.alias >> c::LRE_LAN_SHIFT != 0);
-                self.nodes.adopt_alias(mac(alias), lan, mac(source.owner));
+                self.nodes().adopt_alias(mac(alias), lan, mac(source.owner));
             }
         }
         Ok(())
@@ -194,7 +244,7 @@ impl State {
     /// Ends aliases that a frame contradicted, or that the NodesTable has ended: the numbers can be those of two nodes.
     pub(super) fn end_aliases(&mut self, grace: &GracePeriods) -> Result<()> {
         let aliases: HashMap<u64, u64> = self
-            .nodes
+            .nodes()
             .aliases()
             .map(|(of, lan, node)| (alias_word(of, lan), address(node)))
             .collect();
@@ -209,7 +259,7 @@ impl State {
             if !is_contradicted && !is_ended {
                 continue;
             }
-            self.nodes.end_alias(mac(owner));
+            self.entities[0].nodes.end_alias(mac(owner));
             if alias != 0 {
                 // Programs discard by neither source's numbers now; some may still note them.
                 source[word::CONTRADICTED].store(1, Relaxed);
@@ -229,9 +279,16 @@ impl State {
         Ok(())
     }
 
-    /// Reads the records of all sources into the NodesTable. Returns the sources with numbers, and their last frames.
-    pub(super) fn read_frames(&mut self) -> Result<HashMap<u64, [u64; 2]>> {
+    /// Reads the records of all sources of an entity into the NodesTable. Returns the sources with numbers, and their last
+    /// frames. `sources`: those of all entities.
+    pub(super) fn read_frames(
+        &mut self,
+        at: usize,
+        sources: &[(u64, u32)],
+    ) -> Result<HashMap<u64, [u64; 2]>> {
+        let Entity { index, nodes, .. } = &mut self.entities[at];
         let mut singles = HashSet::new();
+        // Wildcards have none.
         for address in self.tables.singles.keys() {
             let Some(single) = self.tables.singles.get(&address)? else { continue };
             if let Some(slot) = self.tables.nodes.get(&address)? {
@@ -252,15 +309,15 @@ impl State {
                 ..LanRecord::default()
             };
             let heard = single.untagged.map(|frames| frames > 0);
-            self.nodes.set_frames(mac(address), [record(0), record(1)], heard, None);
+            nodes.set_frames(mac(address), [record(0), record(1)], heard, None);
             singles.insert(mac(address));
         }
         // The kernel evicts them by itself.
-        self.nodes.retain_singles(|mac| singles.contains(&mac));
+        nodes.retain_singles(|mac| singles.contains(&mac));
         let mut read = HashMap::new();
-        for (address, slot) in self.tables.sources() {
+        for &(key, slot) in sources.iter().filter(|(key, _)| is_of(*index, *key)) {
             let source = self.tables.sources.get(slot);
-            if source.owner != c::LRE_SOURCE | address {
+            if source.owner != c::LRE_SOURCE | key {
                 continue;
             }
             let record = |record: &frer_lre_record| LanRecord {
@@ -271,8 +328,8 @@ impl State {
             };
             let [a, b] = &source.lans;
             let heard = source.heard.map(|heard| heard != 0);
-            self.nodes.set_frames(mac(address), [record(a), record(b)], heard, Some(slot));
-            read.insert(address, source.lans.map(|record| record.last_ns));
+            nodes.set_frames(mac(key), [record(a), record(b)], heard, Some(slot));
+            read.insert(key, source.lans.map(|record| record.last_ns));
         }
         Ok(read)
     }
@@ -305,13 +362,13 @@ impl State {
         }
         if read == c::LRE_WAITING {
             // Frames were lost: those that contradict a claim can be among them.
-            self.nodes.forget_claims();
+            self.nodes().forget_claims();
             frames.retain(|(source, _, content, _)| {
                 *source == content.node || content.redbox.is_some()
             });
         }
         for (source, lan, content, at_ns) in frames {
-            self.nodes.supervised(source, lan, &content, at_ns, forget_ns);
+            self.nodes().supervised(source, lan, &content, at_ns, forget_ns);
         }
         Ok(())
     }
@@ -319,7 +376,7 @@ impl State {
     /// Adds new aliases to the tables: both sources then have the numbers of the node.
     pub(super) fn add_aliases(&mut self, grace: &GracePeriods) -> Result<()> {
         let tables = &self.tables;
-        for (alias, lan, node) in self.nodes.aliases() {
+        for (alias, lan, node) in self.entities[0].nodes.aliases() {
             let of = |mac: MacAddress| tables.nodes.get(&address(mac));
             let (of_alias, of_node) = (of(alias)?, of(node)?);
             let Some(slot) = of_node.or(of_alias) else { continue };
@@ -355,29 +412,31 @@ impl State {
     }
 
     /// Removes entries of sources that the NodesTable does not have, unless they are new or were heard since `read`.
-    pub(super) fn remove_others(
+    fn remove_others(
         &mut self,
+        at: usize,
+        sources: &[(u64, u32)],
         read: &HashMap<u64, [u64; 2]>,
         grace: &GracePeriods,
     ) -> Result<()> {
         let tables = &self.tables;
-        let is_gone = |address: u64| !self.nodes.contains(mac(address));
-        let is_idle = |address: u64, slot: u32| {
+        let Entity { index, nodes, .. } = &self.entities[at];
+        let is_gone = |key: u64| !nodes.contains(mac(key));
+        let is_idle = |key: u64, slot: u32| {
             let source = tables.sources.get(slot);
-            let is_owner = source.owner == c::LRE_SOURCE | address;
+            let is_owner = source.owner == c::LRE_SOURCE | key;
             let last_ns = source.lans.map(|record| record.last_ns);
             // An alias has no record of its own.
-            !is_owner || read.get(&address) == Some(&last_ns)
+            !is_owner || read.get(&key) == Some(&last_ns)
         };
-        let (gone, kept): (Vec<_>, Vec<_>) = tables
-            .sources()
-            .into_iter()
-            .partition(|(address, slot)| is_gone(*address) && is_idle(*address, *slot));
-        for (address, slot) in gone {
-            tables.nodes.remove(&address)?;
-            let is_used = kept.iter().any(|(_, used)| *used == slot);
-            let is_retired = self.retired.iter().any(|(_, retired)| *retired == slot);
-            if !is_used && !is_retired {
+        let of_entity = sources.iter().copied().filter(|(key, _)| is_of(*index, *key));
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            of_entity.partition(|(key, slot)| is_gone(*key) && is_idle(*key, *slot));
+        let used: HashSet<u32> = kept.into_iter().map(|(_, slot)| slot).collect();
+        let mut retired: HashSet<u32> = self.retired.iter().map(|(_, slot)| *slot).collect();
+        for (key, slot) in gone {
+            tables.nodes.remove(&key)?;
+            if !used.contains(&slot) && retired.insert(slot) {
                 self.retired.push(tables.retire(slot, grace));
             }
         }
@@ -409,7 +468,7 @@ impl State {
         silence_ms: Option<u32>,
         now_ns: u64,
     ) -> Result<DueFrames> {
-        let [a, b] = [c::LRE_LAN_A, c::LRE_LAN_B].map(|role| self.tables.counters(role));
+        let [a, b] = [c::LRE_LAN_A, c::LRE_LAN_B].map(|role| self.tables.counters(0, role));
         let received = lan_counters(&a?).received + lan_counters(&b?).received;
         let mut host_port = self.host_port();
         let mut due =
@@ -418,13 +477,13 @@ impl State {
             self.set_host_port(&host_port);
         }
         if let Some(former) = due.former {
-            due.announce(announcements(former, &self.nodes.read()));
+            due.announce(announcements(former, &self.nodes().read()));
         }
         Ok(due)
     }
 
     pub(super) fn is_redbox(&self) -> bool {
-        self.parameters.as_ref().is_some_and(|parameters| parameters.is_segment)
+        self.parameters().is_some_and(|parameters| parameters.is_segment)
     }
 
     /// Returns the state of the host port, which programs change at the same time.
@@ -456,36 +515,42 @@ impl State {
         let _ = ifindex.map(|ifindex| send_to(&self.socket, ifindex, octets));
     }
 
-    pub(super) fn read(&self) -> Result<Option<Reading>> {
-        let Some(parameters) = &self.parameters else { return Ok(None) };
+    /// Returns tables and counters of an entity.
+    pub(super) fn read(&self, at: usize) -> Result<Option<Reading>> {
+        let Some(Entity { index, parameters: Some(parameters), nodes, .. }) = self.entities.get(at)
+        else {
+            return Ok(None);
+        };
         let tables = &self.tables;
-        let [a, b, host] = ROLES.map(|role| tables.counters(role));
+        let [a, b, host] = ROLES.map(|role| tables.counters(*index, role));
         let (a, b, host) = (a?, b?, host?);
         let lan = |counters: frer_lre_counters, lan: usize| {
-            let invalid = tables.load(word::INVALID_SUPERVISION + lan);
+            let invalid = tables.load_of(*index, word::INVALID_SUPERVISION + lan);
             let read = lan_counters(&counters);
             LanCounters {
                 supervision: read.supervision.saturating_sub(invalid),
                 invalid_supervision: invalid,
-                foreign_claims: tables.load(word::FOREIGN_CLAIMS + lan),
+                foreign_claims: tables.load_of(*index, word::FOREIGN_CLAIMS + lan),
                 ..read
             }
         };
-        let proxies = tables.proxies.keys().into_iter().map(|address| {
-            let last_ns = tables.proxies.get(&address)?;
-            Ok(last_ns.map(|last_ns| ProxyReading { mac: mac(address), last_ns }))
+        let proxies = tables.stations(*index).into_iter().map(|key| {
+            let last_ns = tables.proxies.get(&key)?;
+            Ok(last_ns.map(|last_ns| ProxyReading { mac: mac(key), last_ns }))
         });
         let mut proxies: Vec<_> = proxies.filter_map(Result::transpose).collect::<Result<_>>()?;
         proxies.sort_unstable_by_key(|proxy| proxy.mac);
         Ok(Some(Reading {
             mac: parameters.mac,
-            nodes: self.nodes.read(),
+            nodes: nodes.read(),
             proxies,
             lans: [lan(a, 0), lan(b, 1)],
+            // The programs note none: the verifier of Linux 6.1 is at its limit.
+            other_protocol: [None; 2],
             host: host_counters(&host),
             next: tables.load(word::DRAWN) as u16,
             supervised: self.supervisor.sent,
-            evicted: self.nodes.evicted(),
+            evicted: nodes.evicted(),
             unknown_proxies: host.unknown_proxies,
             max_nodes: parameters.max_nodes,
             host_port: self.host_port(),
@@ -554,7 +619,8 @@ fn host_counters(counters: &frer_lre_counters) -> HostCounters {
             + counters.link_local
             + counters.local
             + counters.blocked
-            + counters.too_long,
+            + counters.too_long
+            + counters.tagged,
         numbered: counters.numbered,
         silent: counters.silent,
         link_local: counters.link_local,
@@ -562,7 +628,6 @@ fn host_counters(counters: &frer_lre_counters) -> HostCounters {
         blocked: counters.blocked,
         too_long: counters.too_long,
         malformed: counters.malformed,
-        // Those of R-TAGs: of wildcards.
-        tagged: 0,
+        tagged: counters.tagged,
     }
 }

@@ -1,5 +1,6 @@
 //! The tables of the entity, which programs change at the same time.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
@@ -7,6 +8,7 @@ use onbeat_bpf::{MappedArray, PlainData};
 use onbeat_wire::MacAddress;
 
 use super::super::grace::{Epoch, GracePeriods};
+use super::NS_PER_MS;
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::error::{Context, Result};
@@ -38,6 +40,10 @@ pub(super) mod word {
     pub(in super::super) const INVALID_SUPERVISION: usize =
         offset_of!(frer_lre, invalid_supervision) / 8;
     pub(in super::super) const FOREIGN_CLAIMS: usize = offset_of!(frer_lre, foreign_claims) / 8;
+    pub(in super::super) const NAME_OWNER: usize = offset_of!(frer_lre, owner) / 8;
+    pub(in super::super) const SOURCES: usize = offset_of!(frer_lre, sources) / 8;
+    pub(in super::super) const STATIONS: usize = offset_of!(frer_lre, stations) / 8;
+    pub(in super::super) const MAX_SOURCES: usize = offset_of!(frer_lre, max_sources) / 8;
 
     pub(in super::super) const OWNER: usize = offset_of!(source, owner) / 8;
     pub(in super::super) const ALIAS: usize = offset_of!(source, alias) / 8;
@@ -77,8 +83,18 @@ pub(super) fn mac(address: u64) -> MacAddress {
     MacAddress([a, b, c, d, e, f])
 }
 
+/// Returns the key of a source or station of an entity.
+pub(super) fn key(entity: u32, mac: MacAddress) -> u64 {
+    u64::from(entity) << c::LRE_KEY_SHIFT | address(mac)
+}
+
 /// Octets of an address in a word.
 pub(super) const MAC_MASK: u64 = c::LRE_SOURCE - 1;
+
+/// Returns whether a key is that of an entity.
+pub(super) fn is_of(entity: u32, key: u64) -> bool {
+    key >> c::LRE_KEY_SHIFT == u64::from(entity)
+}
 
 /// Returns `frer_lre_source::alias` of a source on a LAN.
 pub(super) fn alias_word(alias: MacAddress, lan: usize) -> u64 {
@@ -101,8 +117,14 @@ impl LreTables {
         })
     }
 
+    /// Returns a word of the first entity.
     pub(super) fn load(&self, word: usize) -> u64 {
-        self.entity.entry(0)[word].load(Relaxed)
+        self.load_of(0, word)
+    }
+
+    /// Returns a word of an entity.
+    pub(super) fn load_of(&self, entity: u32, word: usize) -> u64 {
+        self.entity.entry(entity)[word].load(Relaxed)
     }
 
     /// Adds 1 to a counter of this process.
@@ -110,8 +132,45 @@ impl LreTables {
         self.entity.entry(0)[word].fetch_add(1, Relaxed);
     }
 
+    /// Sets a word of the first entity.
     pub(super) fn store(&self, word: usize, value: u64) {
-        self.entity.entry(0)[word].store(value, Relaxed);
+        self.store_of(0, word, value);
+    }
+
+    /// Sets a word of an entity.
+    pub(super) fn store_of(&self, entity: u32, word: usize, value: u64) {
+        self.entity.entry(entity)[word].store(value, Relaxed);
+    }
+
+    /// Ends an entity. Numbers and times are those of the node.
+    pub(super) fn reset(&self, entity: u32) -> Result<()> {
+        let of_node = [word::PERIOD_NS, word::SILENT_UNTIL_NS, word::DRAWN];
+        let started = word::STARTED..word::STARTED + c::LRE_PERIODS as usize;
+        for (at, word) in self.entity.entry(entity).iter().enumerate() {
+            if !of_node.contains(&at) && !started.contains(&at) {
+                word.store(0, Relaxed);
+            }
+        }
+        self.reset_counters(entity)
+    }
+
+    /// Sets the length of a period. Numbers that are remembered by another one have no age any more.
+    pub(super) fn set_period(&self, entry_forget_ms: u32, tick_ns: u64) {
+        // The clock of the programs has no finer steps.
+        let period_ns = (u64::from(entry_forget_ms) * NS_PER_MS / 2).max(tick_ns).max(1);
+        if self.load(word::PERIOD_NS) != period_ns {
+            self.store(word::PERIOD_NS, period_ns);
+            (0..c::LRE_PERIODS as usize).for_each(|n| self.store(word::STARTED + n, 0));
+            self.sources().iter().for_each(|(_, slot)| self.forget(*slot));
+        }
+    }
+
+    /// Returns the rest of the silence after a start, in milliseconds; `None`: it has ended. `now_ns`: by the clock of the
+    /// programs, which is late by a tick, or more on a loaded virtual machine.
+    pub(super) fn silence_ms(&self, now_ns: u64) -> Option<u32> {
+        let until_ns = self.load(word::SILENT_UNTIL_NS);
+        let rest_ns = until_ns.checked_sub(now_ns).filter(|rest_ns| *rest_ns > 0)?;
+        Some(u32::try_from(rest_ns.div_ceil(NS_PER_MS)).unwrap_or(u32::MAX))
     }
 
     /// Makes a slot available to programs. None uses it.
@@ -127,9 +186,33 @@ impl LreTables {
         std::iter::from_fn(|| self.free.lookup_and_delete(&[]).ok().flatten()).count()
     }
 
-    /// Returns sources with their slots.
+    /// Counts the stations and sources of an entity; `sources`: those of all entities. Programs may add some meanwhile: the
+    /// next call counts them.
+    pub(super) fn count_entries(&self, entity: u32, sources: &[(u64, u32)]) {
+        // A source and its alias have one slot.
+        let of_entity = sources.iter().filter(|(key, _)| is_of(entity, *key));
+        let slots: HashSet<u32> = of_entity.map(|(_, slot)| *slot).collect();
+        self.store_of(entity, word::SOURCES, slots.len() as u64);
+        self.store_of(entity, word::STATIONS, self.stations(entity).len() as u64);
+    }
+
+    /// Removes all sources and stations.
+    pub(super) fn clear(&self) -> Result<()> {
+        self.nodes.keys().iter().try_for_each(|key| self.nodes.remove(key).map(drop))?;
+        self.singles.keys().iter().try_for_each(|key| self.singles.remove(key).map(drop))?;
+        self.proxies.keys().iter().try_for_each(|key| self.proxies.remove(key).map(drop))
+    }
+
+    /// Returns the stations of an entity.
+    pub(super) fn stations(&self, entity: u32) -> Vec<u64> {
+        let mut keys = self.proxies.keys();
+        keys.retain(|key| is_of(entity, *key));
+        keys
+    }
+
+    /// Returns the sources of all entities, with their slots.
     pub(super) fn sources(&self) -> Vec<(u64, u32)> {
-        let slot = |address: u64| Some((address, self.nodes.get(&address).ok()??));
+        let slot = |key: u64| Some((key, self.nodes.get(&key).ok()??));
         self.nodes.keys().into_iter().filter_map(slot).collect()
     }
 
@@ -165,12 +248,24 @@ impl LreTables {
         let _ = newest.fetch_update(Relaxed, Relaxed, later);
     }
 
-    /// Returns the counters of a role, of all CPUs.
-    pub(super) fn counters(&self, role: u32) -> Result<frer_lre_counters> {
+    /// Sets the counters of an entity to 0.
+    pub(super) fn reset_counters(&self, entity: u32) -> Result<()> {
+        let cpus = libbpf_rs::num_possible_cpus().context(|| "count CPUs".to_owned())?;
+        let zeros = vec![vec![0; size_of::<frer_lre_counters>()]; cpus];
+        (0..c::LRE_ROLES).try_for_each(|role| {
+            let at = entity * c::LRE_ROLES + role;
+            let reset = self.counters.update_percpu(&at.to_ne_bytes(), &zeros, MapFlags::ANY);
+            reset.context(|| "reset counters of a wildcard".to_owned())
+        })
+    }
+
+    /// Returns the counters of a role in an entity, of all CPUs.
+    pub(super) fn counters(&self, entity: u32, role: u32) -> Result<frer_lre_counters> {
+        let at = entity * c::LRE_ROLES + role;
         let values = self
             .counters
-            .lookup_percpu(&role.to_ne_bytes(), MapFlags::ANY)
-            .context(|| "read counters of a PRP node".to_owned())?;
+            .lookup_percpu(&at.to_ne_bytes(), MapFlags::ANY)
+            .context(|| "read counters of a PRP node or wildcard".to_owned())?;
         let mut sum = [0_u64; size_of::<frer_lre_counters>() / 8];
         for octets in values.iter().flatten() {
             for (sum, word) in sum.iter_mut().zip(octets.chunks_exact(8)) {

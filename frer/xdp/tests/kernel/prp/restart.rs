@@ -35,7 +35,7 @@ fn a_restart_keeps_numbers_and_nodes() {
             assert!(!delivers(&programs[1], &tagged(mac(0), number - 1, LANS[1])));
             assert!(delivers(&programs[1], &tagged(mac(0), number, LANS[1])));
 
-            entity = Entity::adopt(CAPACITY, Some(directory), now_ns);
+            entity = Entity::adopt(Some(directory), now_ns);
             assert_eq!(entity.draws(), number + 1);
             assert!(!entity.accepts(LANS[0], mac(0), number));
             assert!(entity.accepts(LANS[0], mac(0), number + 1));
@@ -102,7 +102,7 @@ fn counters_of_supervision_frames_survive_a_restart() {
         }
         let now_ns = entity.now_ns;
         drop(entity);
-        entity = Entity::adopt(CAPACITY, Some(directory), now_ns);
+        entity = Entity::adopt(Some(directory), now_ns);
         entity.set(Some(&parameters));
         assert_eq!(entity.read().lans, before);
     });
@@ -136,7 +136,7 @@ fn a_restart_keeps_aliases() {
             assert_eq!(nodes.iter().map(|node| node.mac).collect::<Vec<_>>(), [sources[0]]);
             let now_ns = entity.now_ns;
             drop(entity);
-            entity = Entity::adopt(CAPACITY, Some(directory), now_ns);
+            entity = Entity::adopt(Some(directory), now_ns);
             number += 1;
             assert!(entity.accepts(LANS[1], sources[1], number));
             assert!(!entity.accepts(LANS[0], sources[0], number));
@@ -144,7 +144,7 @@ fn a_restart_keeps_aliases() {
         }
         // A contradiction is noted without the daemon, too.
         drop(entity);
-        entity = Entity::adopt(CAPACITY, Some(directory), READY + 6000 * MS);
+        entity = Entity::adopt(Some(directory), READY + 6000 * MS);
         assert!(entity.accepts(LANS[0], sources[1], 500));
         assert!(entity.accepts(LANS[0], sources[0], 501));
         assert!(entity.accepts(LANS[1], sources[1], 501));
@@ -184,7 +184,7 @@ fn a_removed_entity_passes_frames_and_starts_with_a_silence() {
             if restart {
                 let now_ns = entity.now_ns;
                 drop(entity);
-                entity = Entity::adopt(CAPACITY, Some(directory), now_ns);
+                entity = Entity::adopt(Some(directory), now_ns);
                 assert_eq!(entity.programs[2].verdict(&host), XDP_PASS);
             }
             entity.set(Some(&parameters));

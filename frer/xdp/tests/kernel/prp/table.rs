@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use onbeat_testing::prp::supervision_of;
 use onbeat_wire::MacAddress;
 use onbeat_wire::random::Random;
 
@@ -98,6 +99,30 @@ fn sources_in_use_stay_among_5000_others() {
             reading.nodes.len(),
             reading.evicted
         );
+    }
+}
+
+/// Nodes without numbers are in other tables: single stations, and nodes that only supervision frames name.
+#[test]
+fn no_more_nodes_are_listed_than_entries() {
+    if !can_run() {
+        return;
+    }
+    let entity = Entity::ready(&parameters(CAPACITY));
+    let used = |n: u32| source(0x1_0000 + n);
+    for round in 0..10_u32 {
+        for n in 0..4 {
+            assert_eq!(copies(&entity, used(n), round as u16), 1, "{round}");
+        }
+        for n in 0..3 * u32::from(CAPACITY) {
+            assert!(entity.delivers(LANS[0], &untagged(source(round * 1000 + n))), "{round}");
+            let forged = supervision_of(used(0), source(0x2_0000 + round * 1000 + n), None);
+            assert!(!entity.delivers(LANS[0], &forged), "{round}");
+        }
+        let nodes = entity.read().nodes;
+        assert!(nodes.len() <= CAPACITY.into(), "{round}: {} nodes", nodes.len());
+        let is_listed = |n| nodes.iter().any(|node| node.mac == used(n));
+        assert!((0..4).all(is_listed), "{round}");
     }
 }
 

@@ -34,13 +34,7 @@ fn listing(root: &Path) -> BTreeMap<PathBuf, String> {
 
 fn open(pin: &Path) -> Result<Plane, Error> {
     let directory = Some(Arc::new(PinDirectory::create(pin, &owner())?));
-    Plane::open(&Options {
-        directory,
-        max_streams: 4,
-        max_nodes: 0,
-        test_clock: true,
-        count_output: true,
-    })
+    Plane::open(&Options { directory, max_streams: 4, test_clock: true, count_output: true })
 }
 
 /// Removes the pins of the node of these tests, like `onbeat down`.

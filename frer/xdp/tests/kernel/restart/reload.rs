@@ -98,7 +98,6 @@ fn state_follows_streams_over_reloads_and_restarts() {
         let options = || Options {
             directory: pins(directory),
             max_streams: ROOM,
-            max_nodes: 0,
             test_clock: true,
             count_output: true,
         };

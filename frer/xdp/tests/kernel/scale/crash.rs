@@ -22,13 +22,7 @@ fn open(directory: &Path) -> Node {
     let directory = pins(directory);
     Node::open(
         PORTS,
-        &Options {
-            directory,
-            max_streams: ROOM,
-            max_nodes: 0,
-            test_clock: true,
-            count_output: true,
-        },
+        &Options { directory, max_streams: ROOM, test_clock: true, count_output: true },
     )
 }
 

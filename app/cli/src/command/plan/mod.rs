@@ -1,5 +1,7 @@
 //! `onbeat plan`
 
+mod discover;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,7 +10,7 @@ use onbeat_plan::manifest::Manifest;
 use onbeat_plan::node_file::{self, NodeFile};
 use onbeat_plan::plan::PreviousRoutes;
 use onbeat_plan::route::Element;
-use onbeat_plan::{Network, Plan, difference, failure, picture, report};
+use onbeat_plan::{Network, Plan, bridge, difference, failure, picture, report};
 use onbeat_report::Run;
 
 use onbeat_terminal::exit::{Failure, Result};
@@ -32,6 +34,7 @@ Examples:
   onbeat plan net.toml -o plan-1 --what-if --html plan.html
   onbeat plan net.toml --keep plan-1/manifest.json -o plan-2
   onbeat plan diff plan-1/manifest.json plan-2/manifest.json
+  onbeat plan discover outputs/*.json -o net.toml
 
 Exit status: 0 all streams are protected as requested; 1 a stream is not, or a failure of --fail or --what-if cuts \
 streams; 2 error (the file is invalid, or the output cannot be written)."
@@ -68,6 +71,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Diff(Diff),
+    Discover(discover::Discover),
 }
 
 /// Compare two plans, by stream and by node
@@ -89,8 +93,10 @@ struct Diff {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
-        if let Some(Command::Diff(diff)) = self.command {
-            return diff.execute();
+        match self.command {
+            Some(Command::Diff(diff)) => return diff.execute(),
+            Some(Command::Discover(discover)) => return discover.execute(),
+            None => {}
         }
         let file = self.file.ok_or_else(|| Failure::new("a file is required"))?;
         output::check_report(self.html.as_deref())?;
@@ -98,7 +104,7 @@ impl Arguments {
         let run = Run::analysis("plan");
         let network = Network::load(&file)?;
         let previous = match &self.keep {
-            Some(path) => read_manifest(path)?.routes(&network),
+            Some(path) => read_manifest(path)?.previous(&network),
             None => PreviousRoutes::default(),
         };
         let explained = streams(&network, &self.explain)?;
@@ -148,8 +154,7 @@ fn read_manifest(path: &Path) -> Result<Manifest> {
 
 fn streams(network: &Network, names: &[String]) -> Result<Vec<usize>> {
     let index = |name: &String| {
-        let found = network.streams.iter().position(|stream| stream.name == *name);
-        found.ok_or_else(|| {
+        network.stream(name).ok_or_else(|| {
             Failure::new(format!(
                 "--explain: no stream is named {name:?}; use the name of a [[stream]] of the file"
             ))
@@ -197,6 +202,12 @@ fn write(
     for file in files {
         put(&format!("{}.toml", network.nodes[file.node as usize].name), &file.text)?;
     }
+    let entries = bridge::entries(network, plan);
+    for of_bridge in entries.chunk_by(|a, b| a.node == b.node) {
+        let node = of_bridge[0].node;
+        let name = &network.nodes[node as usize].name;
+        put(&format!("{name}.bridge"), &bridge::batch(network, node, of_bridge))?;
+    }
     put("network.svg", &picture::draw(network, plan, explained))?;
     let manifest = Manifest::new(network, plan, files);
     put("manifest.json", &(serde_json::to_string_pretty(&manifest)? + "\n"))
@@ -214,7 +225,10 @@ mod tests {
         };
         assert!(plan.what_if && plan.explain == ["a", "b"]);
         assert!(parse("plan diff a.json b.json --json").is_ok());
-        for line in ["plan", "plan a b", "plan diff a", "plan a --fail x --what-if"] {
+        assert!(parse("plan discover a.json b.json -o net.toml").is_ok());
+        for line in
+            ["plan", "plan a b", "plan diff a", "plan discover", "plan a --fail x --what-if"]
+        {
             assert!(parse(line).is_err(), "{line}");
         }
     }

@@ -1,0 +1,115 @@
+//! `onbeat metrics`
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use onbeat_node::metrics::{
+    Collector, HostNames, MetricsServer, NodeReading, exposition, inherited_listener,
+};
+
+use onbeat_terminal::exit::{CommandResult, Failure, Result};
+use onbeat_terminal::output;
+
+/// Serve metrics of all nodes for Prometheus
+///
+/// Reads the nodes by their sockets for readers, so the caller must be in their group (onbeat), and need not
+/// be root. Sums of all streams are always there. A stream has metrics of its own if its name matches
+/// --stream, or if it was in trouble within the last hour. onbeat_streams_hidden counts the others.
+///
+/// The connection is neither encrypted nor authenticated: for other hosts, use a reverse proxy, or
+/// --listen on a network of your own. Started by a socket unit of systemd, the command serves its socket.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat metrics
+  onbeat metrics --listen 192.0.2.1:10126 --host box1.plant.example
+  onbeat metrics --stream 'axis-*'
+  onbeat metrics --textfile /var/lib/prometheus/node-exporter/onbeat.prom
+
+Exit status: 0 success, 1 a node did not answer (--textfile), 2 error.")]
+pub(crate) struct Arguments {
+    /// Address and port to listen on; port 0: any free port
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:10126")]
+    listen: SocketAddr,
+    /// Permit this host name in requests, beside addresses and localhost (repeatable)
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+    /// Add metrics of streams whose names match: * matches any characters, ? one (repeatable)
+    #[arg(long, value_name = "PATTERN")]
+    stream: Vec<String>,
+    /// Maximum number of streams per node with metrics of their own
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    max_streams: u32,
+    /// Write the metrics into this file once, for the textfile collector of node_exporter, and exit
+    #[arg(long, value_name = "FILE.prom", conflicts_with_all = ["listen", "host"])]
+    textfile: Option<PathBuf>,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        let collector = Collector::new(self.stream, self.max_streams);
+        if let Some(file) = self.textfile {
+            let nodes = collector.collect();
+            write_whole(&file, &exposition(&nodes))?;
+            let silent: Vec<_> = nodes.iter().filter_map(complaint).collect();
+            silent.iter().for_each(|complaint| tracing::warn!("{complaint}"));
+            return Ok(CommandResult::good_if(silent.is_empty()));
+        }
+        let listener = match inherited_listener()? {
+            Some(listener) => listener,
+            None => {
+                let listener = TcpListener::bind(self.listen).map_err(|error| {
+                    let address = self.listen;
+                    Failure::new(format!(
+                        "cannot listen on {address}: {error}; select another address with --listen"
+                    ))
+                })?;
+                output::print(&format!("http://{}/metrics\n", listener.local_addr()?))?;
+                listener
+            }
+        };
+        let mut complaints = Vec::new();
+        let page = move || {
+            let nodes = collector.collect();
+            let now: Vec<String> = nodes.iter().filter_map(complaint).collect();
+            // Once, not at each scrape.
+            for complaint in now.iter().filter(|complaint| !complaints.contains(*complaint)) {
+                tracing::warn!("{complaint}");
+            }
+            complaints = now;
+            exposition(&nodes)
+        };
+        match MetricsServer::new(listener, HostNames::new(self.host), page)?.run()? {}
+    }
+}
+
+/// Why a node has no metrics.
+fn complaint((node, summary): &NodeReading) -> Option<String> {
+    summary.as_ref().err().map(|error| format!("node {node:?}: {error}"))
+}
+
+/// Replaces a file as a whole: the collector reads no part of one.
+fn write_whole(path: &Path, text: &str) -> Result<()> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let Some(name) = name.filter(|name| name.ends_with(".prom")) else {
+        let message = "does not end in .prom, which the collector requires; add it";
+        return Err(Failure::new(format!("file {path:?} {message}")));
+    };
+    // The collector does not read this name.
+    let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = || -> io::Result<()> {
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o644).open(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        fs::rename(&temporary, path)
+    };
+    written().map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        Failure::new(format!(
+            "file {path:?} cannot be written: {error}; the user of this command must be able to write to its directory"
+        ))
+    })
+}

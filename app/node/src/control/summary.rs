@@ -1,0 +1,116 @@
+//! The summary of a node, for metrics: sums of all streams, and the state of few.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::AddAssign;
+
+use onbeat_frer::counters::Counters;
+use serde::{Deserialize, Serialize};
+
+use super::status::counters;
+use super::{MemoryStatus, PortStatus, StreamStatus};
+
+/// A node, without most of its streams.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeSummary {
+    /// Its name.
+    pub node: String,
+    /// Version of its daemon.
+    pub version: String,
+    /// Seconds since the daemon started.
+    pub uptime_s: u64,
+    /// Data plane, unless a port has another one: `xdp`, `packet` or `xsk`.
+    pub data_plane: String,
+    /// Memory of its stream tables, if they are allocated at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryStatus>,
+    /// Its ports, in the order of the configuration.
+    pub ports: Vec<PortStatus>,
+    /// Sums over all streams since the start of the daemon, removed ones included.
+    pub totals: StreamTotals,
+    /// Number of its streams.
+    pub streams: u64,
+    /// Number of streams in trouble, by its kind; each kind is listed.
+    pub in_trouble: BTreeMap<StreamTrouble, u64>,
+    /// Number of events since the start of the daemon, by name; each name is listed.
+    pub events: BTreeMap<String, u64>,
+    /// Selected streams, then those in trouble.
+    pub detailed: Vec<DetailedStream>,
+}
+
+/// A stream of a summary.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DetailedStream {
+    /// Its present troubles.
+    pub troubles: Vec<StreamTrouble>,
+    /// Its state.
+    pub status: StreamStatus,
+}
+
+/// Sums over streams.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamTotals {
+    /// Counters of sequence recovery.
+    #[serde(with = "counters")]
+    pub sequence: Counters,
+    /// Counters of individual recovery.
+    #[serde(with = "counters")]
+    pub individual: Counters,
+    /// 10.8.11: packets whose sequence tag could not be decoded.
+    pub seq_enc_errored: u64,
+}
+
+impl StreamTotals {
+    /// Returns the growth since `other`; 0 where it decreased.
+    pub(crate) fn saturating_sub(self, other: Self) -> Self {
+        Self {
+            sequence: self.sequence.saturating_sub(other.sequence),
+            individual: self.individual.saturating_sub(other.individual),
+            seq_enc_errored: self.seq_enc_errored.saturating_sub(other.seq_enc_errored),
+        }
+    }
+}
+
+impl AddAssign for StreamTotals {
+    fn add_assign(&mut self, other: Self) {
+        self.sequence += other.sequence;
+        self.individual += other.individual;
+        self.seq_enc_errored += other.seq_enc_errored;
+    }
+}
+
+/// A lasting condition of a stream that requires attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamTrouble {
+    /// A member delivers no packets, while others do.
+    PathLost,
+    /// No frame can go through the interface of any member.
+    AllPathsLost,
+    /// Latent error detection signals.
+    LatentError,
+    /// A recovery function discards rogue packets.
+    RogueFlood,
+    /// A recovery function discards all packets as rogue.
+    AllRogue,
+    /// The sender of a member repeats numbers.
+    StuckTransmitter,
+}
+
+impl StreamTrouble {
+    /// All kinds.
+    pub const ALL: [Self; 6] = [
+        Self::PathLost,
+        Self::AllPathsLost,
+        Self::LatentError,
+        Self::RogueFlood,
+        Self::AllRogue,
+        Self::StuckTransmitter,
+    ];
+}
+
+impl fmt::Display for StreamTrouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}

@@ -1,0 +1,91 @@
+//! GraphML.
+
+use std::collections::{HashMap, HashSet};
+
+use roxmltree::{Document, Node, ParsingOptions};
+
+use super::{Draft, Fault, delay_of_km, fault};
+
+/// Most elements of a document.
+const MOST_NODES: u32 = 5_000_000;
+
+/// Reads the nodes and edges of the first graph. Two directed edges in opposite directions are one link.
+pub(super) fn read(draft: &mut Draft, text: &str) -> Result<(), Fault> {
+    let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(text, options).map_err(|error| {
+        let place = format!("line {}, column {}", error.pos().row, error.pos().col);
+        fault(place, format!("not well-formed XML: {error}"), "export the file again as GraphML")
+    })?;
+    let place =
+        |node: Node<'_, '_>| format!("line {}", document.text_pos_at(node.range().start).row);
+    let named = |node: Node<'_, '_>, name: &str| node.tag_name().name() == name;
+    let graph = document
+        .descendants()
+        .find(|node| named(*node, "graph"))
+        .ok_or_else(|| fault("line 1", "the XML has no graph", "use GraphML"))?;
+    let keys: HashMap<&str, &str> = document
+        .descendants()
+        .filter(|node| named(*node, "key"))
+        .filter_map(|key| Some((key.attribute("id")?, key.attribute("attr.name")?)))
+        .collect();
+    let data = |node: Node<'_, '_>| -> HashMap<String, String> {
+        let data = node.children().filter(|child| named(*child, "data"));
+        data.filter_map(|data| {
+            let key = data.attribute("key")?;
+            let name = keys.get(key).copied().unwrap_or(key);
+            Some((name.to_lowercase(), data.text().unwrap_or_default().trim().to_owned()))
+        })
+        .collect()
+    };
+    for node in graph.children().filter(|node| named(*node, "node")) {
+        let id = node
+            .attribute("id")
+            .ok_or_else(|| fault(place(node), "the node has no id", "add id"))?;
+        let data = data(node);
+        let label =
+            data.get("label").or_else(|| data.get("name")).filter(|label| !label.is_empty());
+        draft.labeled_node(id, label.map_or(id, String::as_str));
+    }
+    let is_directed = graph.attribute("edgedefault") == Some("directed");
+    let mut opposite = HashSet::new();
+    for edge in graph.children().filter(|edge| named(*edge, "edge")) {
+        let end = |name: &str| {
+            let id = edge.attribute(name).ok_or_else(|| {
+                fault(place(edge), format!("the edge has no {name}"), "write the id of a node")
+            })?;
+            draft.described(id, place(edge))
+        };
+        let (a, b) = (end("source")?, end("target")?);
+        if a == b {
+            draft
+                .remarks
+                .push(format!("{}: an edge from a node to itself is left out", place(edge)));
+            continue;
+        }
+        if is_directed && opposite.remove(&(b, a)) {
+            continue;
+        }
+        opposite.insert((a, b));
+        let data = data(edge);
+        let number = |names: &[&str]| {
+            let value = names.iter().find_map(|name| data.get(*name)?.parse::<f64>().ok());
+            value.filter(|value| value.is_finite() && *value >= 0.0)
+        };
+        let speed = number(&["speed_mbps", "speed-mbps"])
+            .or_else(|| number(&["linkspeedraw"]).map(|bits| bits / 1e6))
+            .map(|mbps| mbps.round() as u64);
+        let delay = number(&["delay_ns", "delay-ns"]).map(|ns| ns.round() as u64);
+        let delay = delay.or_else(|| number(&["dist", "length_km"]).map(delay_of_km));
+        let [a, b] =
+            [(a, "sourceport"), (b, "targetport")].map(|(node, name)| match edge.attribute(name) {
+                Some(port) => {
+                    draft.port(node, port, speed);
+                    (node, port.to_owned())
+                }
+                None => draft.fresh_port(node, speed),
+            });
+        draft.link(a, b, delay);
+    }
+    draft.index_labels();
+    Ok(())
+}

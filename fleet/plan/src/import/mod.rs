@@ -1,0 +1,308 @@
+//! Drafts of net.toml from the files of other programs: topologies, LLDP neighbors, and requirements of streams.
+//!
+//! A draft collects nodes, ports, links and streams by name. It is written as text for its user to complete, and is read
+//! back as any other file, so that all faults of a network are reported in one place.
+
+mod cnc;
+mod doctor;
+mod graphml;
+mod lldp;
+mod node_link;
+mod text;
+mod yang;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use onbeat_config::suggestions;
+use onbeat_config::text::is_name;
+use onbeat_wire::MacAddress;
+use serde_json::Value;
+
+/// A file that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}: {place}: {message}; {help}")]
+pub struct ImportError {
+    /// The file.
+    pub file: String,
+    /// The place in it.
+    pub place: String,
+    /// The fault.
+    pub message: String,
+    /// The remedy.
+    pub help: String,
+}
+
+/// A fault within a file whose name the caller adds.
+type Fault = (String, String, String);
+
+fn fault(place: impl Into<String>, message: impl Into<String>, help: impl Into<String>) -> Fault {
+    (place.into(), message.into(), help.into())
+}
+
+/// A network that is not complete yet.
+#[derive(Debug, Clone, Default)]
+pub struct Draft {
+    nodes: Vec<DraftNode>,
+    /// Nodes by their names and ids in the sources.
+    index: HashMap<String, usize>,
+    names: HashSet<String>,
+    links: Vec<DraftLink>,
+    link_index: HashMap<[DraftEnd; 2], usize>,
+    streams: Vec<DraftStream>,
+    remarks: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct DraftNode {
+    /// Its name in the source.
+    source: String,
+    name: String,
+    /// Interface and speed of each port, by the name in the source.
+    ports: BTreeMap<String, DraftPort>,
+    addresses: BTreeSet<MacAddress>,
+    /// Facts for the user.
+    remarks: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct DraftPort {
+    interface: String,
+    speed_mbps: Option<u64>,
+}
+
+/// A node and the name of its port in the source.
+type DraftEnd = (usize, String);
+
+#[derive(Debug, Clone)]
+struct DraftLink {
+    ends: [DraftEnd; 2],
+    delay_ns: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+struct DraftStream {
+    name: String,
+    talker: usize,
+    listeners: Vec<usize>,
+    address: MacAddress,
+    vlan: Option<u16>,
+    interval_us: u64,
+    size: u64,
+    paths: u8,
+    max_delay_us: Option<u64>,
+}
+
+impl Draft {
+    /// Reads the texts and names of files of one network, in any order.
+    ///
+    /// # Errors
+    /// A file cannot be used.
+    pub fn read(files: &[(String, String)]) -> Result<Self, ImportError> {
+        let mut draft = Self::default();
+        // Streams refer to nodes.
+        let has_streams = |(text, _): &&(String, String)| text.contains(cnc::MODULE);
+        let (streams, others): (Vec<_>, Vec<_>) = files.iter().partition(has_streams);
+        others.into_iter().chain(streams).try_for_each(|(text, name)| draft.add(text, name))?;
+        Ok(draft)
+    }
+
+    /// Adds a file, whose format is found from its content; `name` names it in errors, and the node of LLDP neighbors. Streams
+    /// refer to nodes, so their file comes last.
+    ///
+    /// # Errors
+    /// The format is unknown, or the content has a fault.
+    pub fn add(&mut self, text: &str, name: &str) -> Result<(), ImportError> {
+        let added = match text.trim_start_matches(['\u{feff}', ' ', '\n', '\r', '\t']) {
+            text if text.starts_with('<') => graphml::read(self, text),
+            text => match serde_json::from_str(text) {
+                Ok(value) => self.add_json(&value, name),
+                Err(error) => Err(fault(
+                    format!("line {}, column {}", error.line(), error.column()),
+                    format!("neither JSON nor XML: {error}"),
+                    FORMATS,
+                )),
+            },
+        };
+        added.map_err(|(place, message, help)| ImportError {
+            file: name.into(),
+            place,
+            message,
+            help,
+        })
+    }
+
+    fn add_json(&mut self, value: &Value, file: &str) -> Result<(), Fault> {
+        if let Some(lldp) = value.get("lldp") {
+            return lldp::read(self, lldp, &owner(file));
+        }
+        if let Some(findings) = value.get("findings") {
+            return doctor::read(self, findings, &owner(file));
+        }
+        if let Some(networks) = value.get("ietf-network:networks") {
+            return yang::read(self, networks);
+        }
+        if let Some(config) = value.get(cnc::MODULE) {
+            return cnc::read(self, config);
+        }
+        if value.get("nodes").is_some() {
+            return node_link::read(self, value);
+        }
+        Err(fault("top level", "JSON of an unknown format", FORMATS))
+    }
+
+    /// The node with this id in the source, which is created if necessary.
+    fn node(&mut self, source: &str) -> usize {
+        self.labeled_node(source, source)
+    }
+
+    /// The node with this id, which is named by its label if it is created. Labels need not be unique.
+    fn labeled_node(&mut self, id: &str, label: &str) -> usize {
+        if let Some(&index) = self.index.get(id) {
+            return index;
+        }
+        let base = clean(label);
+        let numbered = (2..).map(|number| format!("{base}-{number}"));
+        let mut names = [base.clone()].into_iter().chain(numbered);
+        let name = names.find(|name| self.names.insert(name.clone())).unwrap_or(base);
+        self.index.insert(id.into(), self.nodes.len());
+        self.nodes.push(DraftNode { source: label.into(), name, ..DraftNode::default() });
+        self.nodes.len() - 1
+    }
+
+    /// Lets further files name the nodes of a file by their labels. The first node with a label has it.
+    fn index_labels(&mut self) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            self.index.entry(node.source.clone()).or_insert(index);
+        }
+    }
+
+    /// Adds a port, and the larger knowledge of its speed.
+    fn port(&mut self, node: usize, source: &str, speed_mbps: Option<u64>) {
+        let ports = &mut self.nodes[node].ports;
+        let is_used = |name: &str| ports.values().any(|port: &DraftPort| port.interface == name);
+        let interface = match is_interface(source) {
+            true => source.to_owned(),
+            false => {
+                let mut names = (1..).map(|number| format!("p{number}"));
+                names.find(|name| !is_used(name)).unwrap_or_default()
+            }
+        };
+        let port = ports.entry(source.into()).or_insert(DraftPort { interface, speed_mbps: None });
+        port.speed_mbps = speed_mbps.or(port.speed_mbps);
+    }
+
+    /// Names the interface of a port, if the name is one and not another port's.
+    fn name_port(&mut self, node: usize, source: &str, interface: &str) {
+        let ports = &mut self.nodes[node].ports;
+        if is_interface(interface) && ports.values().all(|port| port.interface != interface) {
+            let interface = interface.to_owned();
+            ports.insert(source.into(), DraftPort { interface, speed_mbps: None });
+        }
+    }
+
+    /// Adds a link; one that is there between the same ports gets what was not known.
+    fn link(&mut self, a: DraftEnd, b: DraftEnd, delay_ns: Option<u64>) {
+        let mut ends = [a, b];
+        ends.sort_unstable();
+        let index = *self.link_index.entry(ends.clone()).or_insert(self.links.len());
+        match self.links.get_mut(index) {
+            Some(link) => link.delay_ns = link.delay_ns.max(delay_ns),
+            None => self.links.push(DraftLink { ends, delay_ns }),
+        }
+    }
+
+    /// A new port of a node for a link without the name of one.
+    fn fresh_port(&mut self, node: usize, speed_mbps: Option<u64>) -> DraftEnd {
+        let name = format!("p{}", self.nodes[node].ports.len() + 1);
+        self.port(node, &name, speed_mbps);
+        (node, name)
+    }
+
+    /// The node with this id, which the file has described.
+    fn described(&self, id: &str, place: impl Into<String>) -> Result<usize, Fault> {
+        let missing = || {
+            fault(place, format!("no node has the id {id:?}"), "add the node, or correct the id")
+        };
+        self.index.get(id).copied().ok_or_else(missing)
+    }
+
+    /// The node that a file of streams names: by its address, or by its name.
+    fn station(
+        &self,
+        place: &str,
+        address: Option<MacAddress>,
+        name: &str,
+    ) -> Result<usize, Fault> {
+        let by_address = address.and_then(|address| {
+            self.nodes.iter().position(|node| node.addresses.contains(&address))
+        });
+        if let Some(node) = by_address.or_else(|| self.index.get(name).copied()) {
+            return Ok(node);
+        }
+        let meant = suggestions::nearest(name, self.index.keys().map(String::as_str));
+        let meant = meant.map_or(String::new(), |meant| format!("; did you mean {meant:?}?"));
+        Err(fault(
+            place,
+            format!("no node has the address or the name of interface {name:?}{meant}"),
+            "add the file of the topology before this one; interface-name is the name of a node, or mac-address that \
+             of its LLDP chassis or port",
+        ))
+    }
+}
+
+const FORMATS: &str = "use GraphML, NetJSON NetworkGraph, JSON of RFC 8345, `lldpcli -f json show neighbors`, \
+                       `onbeat doctor --json`, or cnc-config of IEEE 802.1Qdj";
+
+/// The node of a file such as `r1.lldp.json`.
+fn owner(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let name = name.strip_suffix(".json").unwrap_or(name);
+    let name = name.strip_suffix(".lldp").unwrap_or(name);
+    name.strip_suffix(".doctor").unwrap_or(name).into()
+}
+
+/// A name with other characters replaced.
+fn clean(source: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let name: String = source.chars().map(allowed).collect();
+    let name: String = name.trim_matches(['-', '_', '.']).chars().take(40).collect();
+    if is_name(&name) { name } else { "node".into() }
+}
+
+/// Whether a port's name can name an interface and a port.
+fn is_interface(name: &str) -> bool {
+    is_name(name) && name.len() <= 15 && name != crate::input::HOST && name != "."
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key)?.as_str()
+}
+
+/// A number, or a text of one, as JSON of YANG writes decimals and large numbers.
+fn number(value: &Value) -> Option<f64> {
+    let number = match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    number.filter(|number| number.is_finite() && *number >= 0.0)
+}
+
+/// The elements of a list, or none.
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A name in the source, written as text or as a number.
+fn identifier(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Nanoseconds of a length in km, in glass.
+fn delay_of_km(km: f64) -> u64 {
+    (km * 5000.0).round() as u64
+}

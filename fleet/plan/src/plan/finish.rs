@@ -1,0 +1,162 @@
+//! Delays and windows of all routes, and the streams that they refuse.
+
+use std::cmp::Reverse;
+
+use super::planner::Planner;
+use super::{Plan, PreviousRoutes, PreviousStream, Refusal, RelayRecovery, StreamPlan};
+use crate::delay::{self, DelayBounds, DelayRange, RoutedStream};
+use crate::labels;
+use crate::ladder::{self, RecoverAt};
+use crate::network::{Network, Stream};
+use crate::route::{Route, StreamPart};
+use crate::window::{Window, WindowError};
+
+impl Planner<'_> {
+    /// Computes delays and windows; refuses the streams that exceed their limits.
+    pub(super) fn finish(
+        self,
+        mut streams: Vec<StreamPlan>,
+        mut routes: Vec<Option<Route>>,
+        previous: &PreviousRoutes,
+        kept: usize,
+    ) -> Plan {
+        let network = self.network;
+        let mut marks = self.marks;
+        loop {
+            let mut indices = Vec::with_capacity(routes.len());
+            let mut routed = Vec::with_capacity(routes.len());
+            for (index, route) in routes.iter().enumerate() {
+                let Some(route) = route else { continue };
+                indices.push(index);
+                routed.push(RoutedStream::new(network, &mut marks, &network.streams[index], route));
+            }
+            let bounds = delay::bounds_of(network, &routed);
+            let mut delays = vec![Vec::new(); routes.len()];
+            let mut windows = vec![None; routes.len()];
+            let mut relays = vec![Vec::new(); routes.len()];
+            let mut refusals = match bounds.is_bounded {
+                true => Vec::new(),
+                false => unbounded(network, &bounds, &routes),
+            };
+            let late = if bounds.is_bounded { &routed[..] } else { &[] };
+            for (&index, &routed) in indices.iter().zip(late) {
+                let stream = routed.stream;
+                let listeners = routed.route.listeners.iter();
+                let mut ranges = Vec::with_capacity(listeners.len());
+                ranges.extend(listeners.map(|paths| bounds.range(network, routed, paths)));
+                let previous = previous.get(&stream.name);
+                let old = previous.map_or(&[][..], |old| &old.delays);
+                if let Some(refusal) = exceeded(stream, &ranges) {
+                    refusals.push((index, refusal));
+                } else if stream.paths > 1 {
+                    let window = Window::new(stream.interval_ns, ranges.iter().chain(old));
+                    let of_relays = || relay_windows(network, &bounds, routed, previous);
+                    match window.and_then(|window| Ok((window, of_relays()?))) {
+                        Ok((window, of_relays)) => {
+                            (windows[index], relays[index]) = (Some(window), of_relays);
+                        }
+                        Err(error) => refusals.push((index, Refusal::Window(error))),
+                    }
+                }
+                delays[index] = ranges;
+            }
+            let mut labels = Vec::new();
+            if refusals.is_empty() {
+                match labels::assign(network, &routes, previous) {
+                    Ok(assigned) => labels = assigned,
+                    Err(full) => {
+                        refusals.extend(full.into_iter().map(|index| (index, Refusal::Label)));
+                    }
+                }
+            }
+            if refusals.is_empty() {
+                let mut load = vec![0; self.capacity.len()];
+                for RoutedStream { stream, route, is_disjoint, .. } in routed {
+                    let rate = stream.rate();
+                    match is_disjoint {
+                        true => {
+                            route.paths().flatten().for_each(|arc| load[arc.index()] += rate);
+                        }
+                        false => route.arcs().iter().for_each(|arc| load[arc.index()] += rate),
+                    }
+                }
+                return Plan {
+                    streams,
+                    routes,
+                    delays,
+                    windows,
+                    relays,
+                    labels,
+                    load,
+                    bounds,
+                    kept,
+                };
+            }
+            for (index, refusal) in refusals {
+                // Recovery in relays is given up first where it is not required.
+                let stream = &network.streams[index];
+                let optional = routes[index].as_ref().filter(|route| {
+                    stream.recover_at == RecoverAt::Auto && ladder::has_rungs(stream, route)
+                });
+                if let Some(route) = optional {
+                    routes[index] = Some(ladder::without_rungs(stream, route));
+                    continue;
+                }
+                streams[index] = StreamPlan::Refused(refusal);
+                routes[index] = None;
+            }
+        }
+    }
+}
+
+/// Recovery in relays, each for the copies that arrive there by the old and the new plan.
+fn relay_windows(
+    network: &Network,
+    bounds: &DelayBounds,
+    routed: RoutedStream<'_>,
+    previous: Option<&PreviousStream>,
+) -> Result<Vec<RelayRecovery>, WindowError> {
+    if !routed.mixes {
+        return Ok(Vec::new());
+    }
+    let parts = routed.route.parts(network, routed.stream);
+    let relays = parts.iter().filter(|part| part.recovers && !part.egress.is_empty());
+    let recovery = |part: &StreamPart| {
+        let delay = bounds.at_relay(network, routed, &parts, part.node);
+        let name = &network.nodes[part.node as usize].name;
+        let old = previous.and_then(|old| old.relay_delays.get(name));
+        let window = Window::new(routed.stream.interval_ns, [&delay].into_iter().chain(old))?;
+        Ok(RelayRecovery { node: part.node, delay, window })
+    };
+    relays.map(recovery).collect()
+}
+
+/// Streams to refuse so that delays become bounded: of those on the arc with the longest queue, the ones with the
+/// largest rate.
+fn unbounded(
+    network: &Network,
+    bounds: &DelayBounds,
+    routes: &[Option<Route>],
+) -> Vec<(usize, Refusal)> {
+    let worst = network.arcs().max_by_key(|arc| bounds.queue_ns[arc.index()]);
+    let uses = |index: &usize| {
+        let arcs = routes[*index].iter().flat_map(Route::paths).flatten();
+        arcs.copied().any(|arc| Some(arc) == worst)
+    };
+    let mut users: Vec<usize> = (0..routes.len()).filter(uses).collect();
+    let streams = &network.streams;
+    users.sort_by_key(|index| Reverse(streams[*index].rate()));
+    users.truncate(1 + users.len() / 32);
+    let refusal = |index: usize| {
+        (index, Refusal::Delay { listener: streams[index].listeners[0], bound_ns: None })
+    };
+    users.into_iter().map(refusal).collect()
+}
+
+/// The limit of delay that a stream exceeds.
+fn exceeded(stream: &Stream, ranges: &[DelayRange]) -> Option<Refusal> {
+    let limit = stream.max_delay_ns?;
+    let position = ranges.iter().position(|range| range.longest_ns > limit)?;
+    let (listener, bound_ns) = (stream.listeners[position], Some(ranges[position].longest_ns));
+    Some(Refusal::Delay { listener, bound_ns })
+}

@@ -1,0 +1,149 @@
+//! The search of routes.
+
+use super::planner::Planner;
+use super::{Refusal, StreamPlan, StreamResult};
+use crate::graph::{Availability, Graph};
+use crate::ladder::{self, RecoverAt};
+use crate::network::{Arc, Stream};
+use crate::route::{ListenerPaths, Route};
+use crate::{groups, trees};
+
+impl Planner<'_> {
+    /// Finds and admits the route of a stream.
+    pub(super) fn route(&mut self, stream: &Stream) -> StreamResult {
+        let (result, route) = match stream.listeners[..] {
+            [listener] => self.route_one(stream, listener),
+            _ => self.route_trees(stream),
+        };
+        let Some(route) = route else { return (result, None) };
+        if result == StreamPlan::Protected && stream.recover_at != RecoverAt::Listeners {
+            if let Some(whole) = self.ladder(stream, &route) {
+                return whole;
+            }
+        }
+        let is_disjoint = self.marks.is_disjoint(&route);
+        if let Some(refusal) = self.limit(stream, &route, is_disjoint) {
+            return (StreamPlan::Refused(refusal), None);
+        }
+        self.admit(stream, &route);
+        (result, Some(route))
+    }
+
+    /// The pair with rungs, if the stream requires them or they fit.
+    fn ladder(&mut self, stream: &Stream, pair: &Route) -> Option<StreamResult> {
+        let (network, rate) = (self.network, stream.rate());
+        let recovers = |arc: Arc| !network.is_bridge(network.ends(arc).1);
+        let permits =
+            |arc: Arc| self.room[arc.index()] >= rate && recovers(arc) && recovers(arc.reverse());
+        let is_required = stream.recover_at == RecoverAt::Relays;
+        let Some(route) = ladder::with_rungs(network, &self.leaving, pair, permits) else {
+            return is_required.then_some((StreamPlan::Refused(Refusal::NoRung), None));
+        };
+        if let Some(refusal) = self.limit(stream, &route, false) {
+            return is_required.then_some((StreamPlan::Refused(refusal), None));
+        }
+        self.admit(stream, &route);
+        Some((StreamPlan::Protected, Some(route)))
+    }
+
+    fn route_one(&mut self, stream: &Stream, listener: u32) -> StreamResult {
+        let (from, count) = (stream.talker, usize::from(stream.paths));
+        let rate = stream.rate();
+        let available = Availability { room: &self.room, rate, transit: &self.transit };
+        let paths = self.graph.paths(from, listener, count, available);
+        if paths.len() < count {
+            return self.route_shared(stream, listener);
+        }
+        let sum = paths.iter().flatten().map(|arc| self.graph.cost(*arc)).sum();
+        let route = Route { listeners: vec![ListenerPaths { listener, paths }] };
+        let elements = match self.network.groups.is_empty() {
+            true => Vec::new(),
+            false => route.shared(self.network),
+        };
+        if elements.is_empty() {
+            return (StreamPlan::Protected, Some(route));
+        }
+        let mut is_proven = false;
+        if count == 2 {
+            let search = groups::pair(self.network, &self.graph, [from, listener], available, sum);
+            if let Some(pair) = search.pair {
+                let paths = ListenerPaths { listener, paths: pair.into() };
+                return (StreamPlan::Protected, Some(Route { listeners: vec![paths] }));
+            }
+            is_proven = search.is_proven;
+        }
+        (StreamPlan::Shared { elements, is_proven }, Some(route))
+    }
+
+    /// The paths with the fewest common elements, where no disjoint ones exist.
+    fn route_shared(&mut self, stream: &Stream, listener: u32) -> StreamResult {
+        let (from, count) = (stream.talker, usize::from(stream.paths));
+        if let Some(refusal) = self.missing_capacity(stream, listener) {
+            return (StreamPlan::Refused(refusal), None);
+        }
+        let graph = self.sharing.get_or_insert_with(|| Graph::new(self.network, true));
+        self.network.arcs().for_each(|arc| graph.set_cost(arc, self.graph.cost(arc)));
+        let rate = stream.rate();
+        let available = Availability { room: &self.room, rate, transit: &self.transit };
+        let paths = graph.paths(from, listener, count, available);
+        if paths.len() < count {
+            return (StreamPlan::Refused(Refusal::Unreachable { listener }), None);
+        }
+        let route = Route { listeners: vec![ListenerPaths { listener, paths }] };
+        let elements = route.shared(self.network);
+        (StreamPlan::Shared { elements, is_proven: true }, Some(route))
+    }
+
+    /// Returns the full arcs, if the stream would have its paths in the idle network.
+    fn missing_capacity(&mut self, stream: &Stream, listener: u32) -> Option<Refusal> {
+        let count = usize::from(stream.paths);
+        let rate = stream.rate();
+        let idle = Availability { room: &self.unlimited, rate, transit: &self.transit };
+        let mut paths = self.graph.paths(stream.talker, listener, count, idle);
+        let loaded = Availability { room: &self.room, rate, transit: &self.transit };
+        if paths.len() < count {
+            let reached = self.graph.paths(stream.talker, listener, paths.len(), loaded);
+            // Load is not the cause of a missing path that the idle network lacks, too.
+            if reached.len() == paths.len() {
+                return None;
+            }
+            paths.retain(|path| path.iter().any(|arc| self.room[arc.index()] < rate));
+        }
+        let is_full = |arc: &Arc| self.room[arc.index()] < rate;
+        let arcs: Vec<Arc> = paths.into_iter().flatten().filter(is_full).collect();
+        (!arcs.is_empty()).then_some(Refusal::Capacity { arcs })
+    }
+
+    fn route_trees(&mut self, stream: &Stream) -> StreamResult {
+        let count = usize::from(stream.paths);
+        let listeners = &stream.listeners;
+        let available = self.available(stream);
+        let found = trees::find(self.network, &self.graph, stream.talker, listeners, available);
+        let mut route = Route::default();
+        for (paths, &listener) in found.into_iter().zip(listeners) {
+            if paths.len() < 2 {
+                let (result, shared) = self.route_one(stream, listener);
+                let refusal = match (result, shared) {
+                    (StreamPlan::Refused(refusal), _) => refusal,
+                    (StreamPlan::Shared { elements: cut, .. }, _) => {
+                        Refusal::NoTrees { listener, cut }
+                    }
+                    (StreamPlan::Protected, _) => Refusal::NoTrees { listener, cut: Vec::new() },
+                };
+                return (StreamPlan::Refused(refusal), None);
+            }
+            route.listeners.push(ListenerPaths { listener, paths });
+        }
+        if count == 1 {
+            for paths in &mut route.listeners {
+                paths.paths.truncate(1);
+            }
+        }
+        let elements = route.shared(self.network);
+        let result = match elements.is_empty() {
+            true => StreamPlan::Protected,
+            false => StreamPlan::Shared { elements, is_proven: false },
+        };
+        (result, Some(route))
+    }
+}

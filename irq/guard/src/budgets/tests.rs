@@ -1,0 +1,240 @@
+//! Budgets on this kernel, without a guard around.
+
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{MapCore, MapFlags};
+use onbeat_bpf::PlainData;
+use onbeat_netdev::{Handle, Namespace};
+use onbeat_testing::{Feature, require_all};
+
+use onbeat_irq_core::policy::Budget;
+
+use super::*;
+use crate::Thread;
+use crate::abi::guard_receiver;
+use onbeat_irq_core::charge::{Device, Owner};
+use onbeat_irq_core::policy::Rank;
+
+/// Budgets of all processes, and a socket on the loopback of the namespace.
+struct World {
+    namespace: Namespace,
+    walk: Walk,
+    budgets: Budgets,
+    socket: UdpSocket,
+}
+
+impl World {
+    /// `None` if the kernel does not support budgets.
+    fn new() -> Option<Self> {
+        Self::with_budget_per(BudgetScope::Process)
+    }
+
+    fn with_budget_per(per: BudgetScope) -> Option<Self> {
+        if !require_all(&[Feature::Root, Feature::Btf, Feature::Kernel(6, 6)]) {
+            return None;
+        }
+        let namespace = Namespace::new().unwrap();
+        let open = || {
+            Handle::open().unwrap().set_up("lo").unwrap();
+            UdpSocket::bind("127.0.0.1:0").unwrap()
+        };
+        let socket = namespace.run(open).unwrap();
+        socket.connect(socket.local_addr().unwrap()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let rule = Rule { per, ..Rule::any(Budget { ns_per_s: 1_000 }) };
+        let config = Config { budgets: vec![rule], ..Config::of(vec!["lo".to_owned()]) };
+        let netns = namespace.inode() as u32;
+        let walk = Walk::new(netns, &config).unwrap();
+        let budgets = Budgets::new(&config, netns, &walk, 0).unwrap();
+        Some(Self { namespace, walk, budgets, socket })
+    }
+
+    fn step(&mut self, scan: &Scan, slice: Duration) {
+        let Self { walk, budgets, .. } = self;
+        budgets.step(walk, scan, &TimeSlice::new(slice), 0).unwrap();
+    }
+
+    /// Ends an interval; returns the limit of this process.
+    fn interval(&mut self, scan: &Scan) -> Limit {
+        let Self { walk, budgets, .. } = self;
+        let now_ns = budgets.last_ns + INTERVAL_NS;
+        budgets.step(walk, scan, &TimeSlice::new(Duration::MAX), now_ns).unwrap();
+        budgets.usage()[0].limit
+    }
+
+    /// Another socket on the loopback, connected to itself.
+    fn another_socket(&self) -> UdpSocket {
+        let open = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = self.namespace.run(open).unwrap();
+        socket.connect(socket.local_addr().unwrap()).unwrap();
+        socket
+    }
+
+    /// Reads a packet in a child process, which then exits.
+    fn read_in_child(&self) {
+        self.socket.send(&[0]).unwrap();
+        let stdin = OwnedFd::from(self.socket.try_clone().unwrap());
+        let mut head = Command::new("head");
+        head.args(["-c", "1"]).stdin(stdin).stdout(Stdio::null());
+        assert!(head.status().unwrap().success());
+    }
+
+    /// Reads a packet; returns the number that the socket has then.
+    fn read(&self) -> Option<u32> {
+        self.socket.send(&[0]).unwrap();
+        self.socket.recv(&mut [0]).unwrap();
+        let [slots, ..] = self.walk.numbers_of_sockets();
+        let number = slots.lookup(&self.socket.as_raw_fd().to_ne_bytes(), MapFlags::ANY);
+        let receiver = number.unwrap().map(|octets| guard_receiver::from_octets(&octets).unwrap());
+        receiver.map(|receiver| receiver.number)
+    }
+}
+
+/// A scan that includes this process, and none of its files yet.
+fn partial_scan() -> Scan {
+    let process = onbeat_irq::names::process(std::process::id()).unwrap();
+    let waiter = WaitingThread { process, tid: process.pid };
+    let thread = Thread { waiter, rank: Rank::Normal { nice: 0 }, name: "test".into(), user: 0 };
+    Scan { sockets: Vec::new(), threads: vec![thread], partial: true }
+}
+
+#[test]
+fn a_socket_has_the_number_of_its_reader_before_a_scan_shows_it() {
+    let Some(mut world) = World::new() else { return };
+    let scan = partial_scan();
+    let WaitingThread { process, .. } = scan.threads[0].waiter;
+    assert_eq!(world.read(), None);
+    world.step(&scan, Duration::MAX);
+    let assigned = world.budgets.numbers.get(process).unwrap().number;
+    assert_eq!(world.read(), Some(assigned));
+    // Another number, and that of all processes without one.
+    assert!(world.walk.number(process.pid, 9, false).unwrap());
+    world.walk.publish_numbers(0).unwrap();
+    assert_eq!(world.read(), Some(9));
+    world.walk.remove_number(process.pid).unwrap();
+    world.walk.publish_numbers(7).unwrap();
+    assert_eq!(world.read(), Some(7));
+}
+
+/// Also if no walk over files ever completes, which other users can cause.
+#[test]
+fn dead_readers_are_released_while_scans_are_partial() {
+    let Some(mut world) = World::new() else { return };
+    let mut scan = Scan::default();
+    let mut step = |world: &mut World| {
+        world.walk.scan(Duration::MAX, |_| false, &mut scan).unwrap();
+        scan.partial = true;
+        world.step(&scan, Duration::MAX);
+    };
+    // This process lives.
+    world.read();
+    for _ in 0..3 {
+        world.read_in_child();
+        step(&mut world);
+    }
+    (0..2).for_each(|_| step(&mut world));
+    let readers = &world.budgets.readers;
+    assert!(readers.keys().eq(&[std::process::id()]), "{readers:?}");
+}
+
+#[test]
+fn without_time_for_all_new_readers_all_processes_count() {
+    let Some(mut world) = World::new() else { return };
+    (0..2).for_each(|_| world.read_in_child());
+    let mut scan = partial_scan();
+    world.step(&scan, Duration::ZERO);
+    assert!(world.budgets.any_reads);
+    assert_eq!(world.budgets.processes.len(), 1);
+    scan.partial = false;
+    world.step(&scan, Duration::MAX);
+    assert!(!world.budgets.any_reads);
+    assert_eq!(world.budgets.processes.len(), 0);
+}
+
+#[test]
+fn packets_of_unread_sockets_do_not_count_against_a_budget() {
+    let (reader, woken) = (Process { pid: 1, start_ticks: 1 }, Process { pid: 2, start_ticks: 2 });
+    let device = Device { netns: 7, index: 2 };
+    let amount = Amount { ns: 100, packets: 1 };
+    let socket = |cookie| (Cause::Socket { cookie, device }, amount);
+    let mut accounts = Accounts { caused: [socket(1), socket(2)].into(), ..Accounts::default() };
+    accounts.resolve(|cookie| match cookie {
+        1 => Some(reader.into()),
+        _ => Some(Owner { process: woken, by: Attribution::Owner }),
+    });
+    assert_eq!(caused(&accounts, 7), [(reader, amount)].into());
+    assert_eq!(caused(&accounts, 8), HashMap::new());
+}
+
+/// They start and exit between two scans, one after another.
+#[test]
+fn the_time_of_exited_children_counts_against_their_group() {
+    let Some(mut world) = World::with_budget_per(BudgetScope::Rule) else { return };
+    let scan = partial_scan();
+    world.read();
+    world.step(&scan, Duration::MAX);
+    // Its own time is over.
+    while world.interval(&scan) != Limit::None {}
+    for _ in 0..5 {
+        world.read_in_child();
+    }
+    assert_ne!(world.interval(&scan), Limit::None);
+    // While it has a limit, the group keeps its number without any process.
+    let number = world.budgets.numbers.get(scan.threads[0].waiter.process).unwrap().number;
+    world.read_in_child();
+    let empty = Scan::default();
+    world.budgets.step(&mut world.walk, &empty, &TimeSlice::new(Duration::MAX), 0).unwrap();
+    assert!(world.budgets.processes.is_empty());
+    assert!(world.budgets.meters.contains_key(&number));
+}
+
+/// One process receives ten packets for each one of the other.
+#[test]
+fn members_of_a_group_share_its_limit_equally() {
+    const NUMBER: u32 = 5;
+    const GREEDY: u32 = 4_000_001;
+    const MODEST: u32 = 4_000_002;
+    let Some(mut world) = World::new() else { return };
+    let World { namespace, budgets: Budgets { limiter, .. }, .. } = &mut world;
+    // The index of the loopback.
+    let attached = namespace.run(|| limiter.set_devices(&[1])).unwrap();
+    attached.unwrap();
+    limiter.set_addresses(["127.0.0.1".parse().unwrap()].into_iter()).unwrap();
+    limiter.limit(NUMBER, Limit::PacketsPerSecond(500)).unwrap();
+    let sockets = [GREEDY, MODEST].map(|pid| {
+        assert!(world.walk.number(pid, NUMBER, true).unwrap());
+        let socket = world.another_socket();
+        let [slots, ..] = world.walk.numbers_of_sockets();
+        let receiver = guard_receiver { number: NUMBER, pid };
+        let key = socket.as_raw_fd().to_ne_bytes();
+        slots.update(&key, receiver.octets(), MapFlags::ANY).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    });
+    let [mut greedy, mut modest] = [0_u64; 2];
+    while greedy + modest < 200 {
+        for (socket, packets, passed) in
+            [(&sockets[0], 10, &mut greedy), (&sockets[1], 1, &mut modest)]
+        {
+            for _ in 0..packets {
+                // An error: the packet was dropped.
+                let _ = socket.send(&[0]);
+                *passed += u64::from(socket.recv(&mut [0]).is_ok());
+            }
+        }
+    }
+    assert!(modest * 4 >= greedy, "{modest} and {greedy}");
+    let count = world.budgets.limiter.count(NUMBER).unwrap();
+    assert!(count.dropped > 0);
+    // Some may still be in a queue.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut received = greedy + modest;
+    while received < count.passed {
+        assert!(Instant::now() < deadline, "{received} of {count:?}");
+        received += sockets.iter().filter(|socket| socket.recv(&mut [0]).is_ok()).count() as u64;
+    }
+    assert_eq!(received, count.passed);
+}

@@ -1,0 +1,216 @@
+//! A process that reads little, beside all kinds of other traffic: its budget is never held against it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, connect, socket, sockopt::RcvBuf,
+};
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, Pid, fork};
+use onbeat_irq_core::charge::Process;
+use onbeat_irq_core::policy::{Budget, Limit};
+use onbeat_irq_guard::Rule;
+use onbeat_testing::require_that;
+
+use crate::harness::{Flow, RECEIVER, World};
+use crate::hostile::{SMALL, flood_until_limited, possible, usage};
+use crate::kernel::{set_fifo, turn};
+use crate::reader::{Reader, without_forks};
+use crate::running::RunningGuard;
+
+/// Far more than its own packets cost, and less than a part of the others.
+const BUDGET: Budget = Budget { ns_per_s: 20_000_000 };
+
+/// Its packets beside a workload: they share polls with those of others.
+const OWN: u32 = 5;
+
+/// A real-time process that reads all packets of a socket, and wakes up by a timer all the time.
+struct Innocent {
+    pid: Pid,
+    process: Process,
+}
+
+impl Innocent {
+    fn start(socket: &UdpSocket) -> Self {
+        let _forks = without_forks();
+        let socket = socket.as_raw_fd();
+        // SAFETY: the child makes system calls only, and is killed.
+        match unsafe { fork() }.unwrap() {
+            ForkResult::Child => loop {
+                let pause = libc::timespec { tv_sec: 0, tv_nsec: 200_000 };
+                let mut octet = [0_u8];
+                // SAFETY: pointers to memory of this stack, with its length.
+                unsafe {
+                    libc::prctl(libc::PR_SET_NAME, c"innocent".as_ptr());
+                    libc::recv(socket, octet.as_mut_ptr().cast(), 1, libc::MSG_DONTWAIT);
+                    libc::nanosleep(&raw const pause, std::ptr::null_mut());
+                }
+            },
+            ForkResult::Parent { child } => {
+                let pid = child.as_raw().unsigned_abs();
+                set_fifo(pid, 10);
+                Self { pid: child, process: onbeat_irq::names::process(pid).unwrap() }
+            }
+        }
+    }
+}
+
+impl Drop for Innocent {
+    fn drop(&mut self) {
+        let _ = kill(self.pid, Signal::SIGKILL);
+        let _ = waitpid(self.pid, None);
+    }
+}
+
+/// A guard, the innocent process, and others.
+struct Trial {
+    world: World,
+    guard: RunningGuard,
+    innocent: Innocent,
+    own: Flow,
+    greedy: Reader,
+    flood: Flow,
+}
+
+impl Trial {
+    fn start() -> Self {
+        let world = World::with_napi();
+        let (own, flood) = (world.flow(), world.flow());
+        let innocent = Innocent::start(&own.reader);
+        let greedy = Reader::named(&flood.reader, Some(c"greedy"));
+        let rule =
+            |command: &str, budget| Rule { command: Some(command.to_owned()), ..Rule::any(budget) };
+        let guard = RunningGuard::start(&world, |config| {
+            config.budgets = vec![rule("innocent", BUDGET), rule("greedy", SMALL)];
+        });
+        let trial = Self { world, guard, innocent, own, greedy, flood };
+        trial.guard.wait_for("budgets", || trial.guard.usage().len() == 2);
+        trial
+    }
+
+    /// Does `work` repeatedly beside some packets of the innocent process.
+    fn beside(&self, what: &str, times: u32, mut work: impl FnMut()) {
+        for time in 0..times {
+            if time % times.div_ceil(OWN) == 0 {
+                self.own.send(1, 1);
+            }
+            work();
+            self.check(what);
+        }
+    }
+
+    fn check(&self, what: &str) {
+        let usage = usage(&self.guard, self.innocent.process).expect("it lives");
+        assert_eq!((usage.limit, usage.dropped), (Limit::None, 0), "{what}: {usage:?}");
+    }
+
+    /// Until the guard has measured: it limits another process. Its limit ends before the next workload.
+    fn measured(&mut self, what: &str) {
+        flood_until_limited(&self.guard, &self.flood, &mut self.greedy);
+        self.check(what);
+    }
+}
+
+fn listener(world: &World) -> (TcpListener, SocketAddr) {
+    let bind = || TcpListener::bind((RECEIVER, 0)).unwrap();
+    let listener = world.receiver.namespace().run(bind).unwrap();
+    let to = listener.local_addr().unwrap();
+    (listener, to)
+}
+
+/// Requests of connections that the client abandons.
+fn abandoned_connections(world: &World, to: SocketAddr, count: u32) {
+    let SocketAddr::V4(to) = to else { panic!("{to}") };
+    let request = |to: SocketAddrV4| {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let client = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
+        let answer = connect(client.as_raw_fd(), &SockaddrIn::from(to));
+        assert!(matches!(answer, Ok(()) | Err(Errno::EINPROGRESS)), "{answer:?}");
+    };
+    let all = || (0..count).for_each(|_| request(to));
+    world.sender.namespace().run(all).unwrap();
+}
+
+#[test]
+fn no_workload_of_others_limits_an_innocent_process() {
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let mut trial = Trial::start();
+
+    let (listener, to) = listener(&trial.world);
+    trial.beside("connection requests", 20, || abandoned_connections(&trial.world, to, 100));
+    trial.measured("connection requests");
+    drop(listener);
+
+    let unread = trial.world.flow();
+    trial.beside("datagrams that no process reads", 50, || unread.send(400, 100));
+    trial.measured("datagrams that no process reads");
+
+    let (listener, to) = self::listener(&trial.world);
+    trial.beside("new connections", 400, || {
+        let connect = || TcpStream::connect(to).unwrap();
+        let client = trial.world.sender.namespace().run(connect).unwrap();
+        drop((client, listener.accept().unwrap()));
+    });
+    trial.measured("new connections");
+
+    let mut stream = trial.world.stream();
+    trial.beside("small requests and answers", 2000, || {
+        stream.writer.write_all(b"request").unwrap();
+        stream.reader.read_exact(&mut [0; 7]).unwrap();
+        stream.reader.write_all(b"answer").unwrap();
+        stream.writer.read_exact(&mut [0; 6]).unwrap();
+    });
+    trial.measured("small requests and answers");
+
+    let read = trial.world.flow();
+    let mut receiver = stream.reader.try_clone().unwrap();
+    let sink = thread::spawn(move || std::io::copy(&mut receiver, &mut std::io::sink()));
+    trial.beside("datagrams beside a stream", 50, || {
+        stream.send(200_000);
+        read.pass(100, 100);
+    });
+    trial.measured("datagrams beside a stream");
+    drop(stream);
+    sink.join().unwrap().unwrap();
+
+    trial.beside("readers that live briefly", 40, || {
+        read.send(100, 1);
+        let _forks = without_forks();
+        let stdin = OwnedFd::from(read.reader.try_clone().unwrap());
+        let mut head = Command::new("head");
+        head.args(["-c", "1"]).stdin(stdin).stdout(Stdio::null());
+        assert!(head.status().unwrap().success());
+        read.read(99);
+    });
+    trial.measured("readers that live briefly");
+
+    let packets = trial.world.packet_socket();
+    nix::sys::socket::setsockopt(&packets, RcvBuf, &(1 << 20)).unwrap();
+    trial.beside("a packet socket", 50, || read.pass(200, 100));
+    trial.measured("a packet socket");
+    drop(packets);
+    trial.guard.stop();
+}
+
+/// ICMP is answered by the kernel, between the packets of a reader.
+#[test]
+fn icmp_does_not_limit_a_reader() {
+    let ping = || Command::new("ping").arg("-V").output().is_ok();
+    let Some(_turn) = turn().filter(|_| possible() && require_that(ping(), "ping")) else { return };
+    let mut trial = Trial::start();
+    let mut flood = Command::new("ping");
+    flood.args(["-f", "-q", "-w", "2", &RECEIVER.to_string()]).stdout(Stdio::null());
+    let mut flood = trial.world.sender.namespace().start_in(&mut flood).spawn().unwrap();
+    while flood.try_wait().unwrap().is_none() {
+        trial.beside("ICMP", 1000, || thread::sleep(Duration::from_millis(1)));
+    }
+    trial.measured("ICMP");
+    trial.guard.stop();
+}
