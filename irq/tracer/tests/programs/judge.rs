@@ -70,16 +70,19 @@ pub(crate) struct Phase {
     accounts: Accounts,
     /// Run time of the NAPI thread, in nanoseconds.
     ran_ns: u64,
-    /// CPU steal of all CPUs, in nanoseconds: it is in the ledger, and not in the thread's time.
+    /// At most so much CPU steal, in nanoseconds: it is in the ledger, and not in the thread's time.
     stolen_ns: u64,
 }
 
-/// CPU steal since the start of the machine, in nanoseconds.
+/// CPU steal of each tick, in nanoseconds.
+const TICK_NS: u64 = 10_000_000;
+
+/// CPU steal of all CPUs since the start of the machine, in nanoseconds.
 fn stolen_ns() -> u64 {
     let times = fs::read_to_string("/proc/stat").unwrap();
-    // The sum of all CPUs: user nice system idle iowait irq softirq steal, in ticks of 10 ms.
+    // The sum of all CPUs: user nice system idle iowait irq softirq steal.
     let steal = times.split_whitespace().nth(8).unwrap();
-    steal.parse::<u64>().unwrap() * 10_000_000
+    steal.parse::<u64>().unwrap() * TICK_NS
 }
 
 impl Judge {
@@ -107,7 +110,7 @@ impl Judge {
     /// As [`Judge::during`], repeated while the charged time is not the run time of the NAPI thread: interrupts of
     /// timers are in the ledger, and not in the thread's time.
     pub(crate) fn measure(&mut self, work: impl Fn(&World)) -> Phase {
-        const ROUNDS: usize = 5;
+        const ROUNDS: usize = 10;
         let mut shares = Vec::new();
         for _ in 0..ROUNDS {
             let phase = self.during(&work);
@@ -128,7 +131,9 @@ impl Judge {
         let mut accounts = self.accounts(|world| {
             work(world);
             ran_ns = world.thread_ns() - before_ns;
-            stolen = stolen_ns() - stolen;
+            // Steal of less than a tick is not seen.
+            let unseen_ns = available_parallelism().unwrap().get() as u64 * TICK_NS;
+            stolen = stolen_ns() - stolen + unseen_ns;
         });
         let device = self.world.device();
         accounts.caused.retain(|cause, _| match cause {
