@@ -20,7 +20,8 @@ use onbeat_testing::require_that;
 
 use crate::common::process::Process;
 use crate::common::{
-    BOUND, CommandOutput, assert_gone, can_run, make_executable, onbeat, program, run_in, wait_for,
+    BOUND, CommandOutput, assert_gone, can_run, make_executable, onbeat, program, run, run_in,
+    wait_for,
 };
 use crate::protect::{LANS, Network, end_daemon, network, nodes, process_of};
 
@@ -119,6 +120,26 @@ fn mtus_are_raised_and_restored() {
         run_in(h1.namespace(), &["protect", "lana", "lanb", "--name", "prot8", "--mtu", "1500"]);
     assert_eq!((made.code, made.err.as_str()), (0, ""), "{}", made.out);
     assert_eq!([mtu("prot8"), mtu("lana"), mtu("lanb")], [1500, 1506, 1506]);
+    for (interface, mtu, cause) in [
+        (
+            "prot8",
+            9000,
+            "no packets of more than 1500 octets from it; run: ip link set prot8 mtu 1500",
+        ),
+        (
+            "lana",
+            1500,
+            "the longest frames of port \"prot8\" no longer fit: port \"lana\" requires 1506; run: ip link set lana mtu 1506",
+        ),
+    ] {
+        let before = h1.link(interface).unwrap().mtu;
+        h1.set_mtu(interface, mtu).unwrap();
+        wait_for("an event with the remedy", || {
+            let events = run(&["show", "prot8", "--events"]).out;
+            events.lines().any(|line| line.contains(cause))
+        });
+        h1.set_mtu(interface, before).unwrap();
+    }
     // Not below the session that runs the command.
     h1.add_address("prot8", IpAddr::from([198, 51, 105, 1]), 24).unwrap();
     let refused = run_by_sudo(h1, "198.51.105.1", &["protect", "--undo", "prot8"]);

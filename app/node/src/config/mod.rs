@@ -48,7 +48,7 @@ pub use addition::{Addition, StreamOperation};
 pub use backend::Backend;
 pub use events::EventsConfig;
 pub use guard::load_guard;
-pub(crate) use mtu::narrow_paths;
+pub(crate) use mtu::{Frames, NarrowPath, narrow_paths};
 pub(crate) use node::{PINS, default_pin};
 pub(crate) use prp::TRAILER;
 pub use prp::{LinkConfig, Protocol, UnsupportedBackend};

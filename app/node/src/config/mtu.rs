@@ -3,7 +3,7 @@
 use onbeat_frer::spec::{Egress, PortId, SequenceTag, Stream};
 
 use super::reader::Faults;
-use super::{Config, ConfigError, PortConfig, SourceText, Warnings, WildcardConfig};
+use super::{Config, ConfigError, LinkConfig, PortConfig, SourceText, TRAILER, Warnings};
 
 /// Octets of an R-TAG (7.8).
 const R_TAG: u32 = 6;
@@ -89,40 +89,46 @@ impl SourceText {
     }
 }
 
-/// A path of a stream that is too narrow for the longest frames of its ingress ports.
+/// An egress port that is too narrow for the longest frames it gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NarrowPath<'a> {
-    /// The stream.
-    pub(crate) stream: &'a str,
-    /// Its egress port.
+    pub(crate) frames: Frames<'a>,
     pub(crate) port: PortId,
     /// The MTU that the port requires.
     pub(crate) needed: u32,
 }
 
-/// Returns the narrow paths of streams and wildcards, by the MTUs of ports; a port with unknown MTU is not checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Frames<'a> {
+    /// Of the ingress ports of a stream.
+    Stream(&'a str),
+    /// Of a host, which both LANs or paths of its port carry.
+    Host(PortId),
+}
+
+/// Returns the narrow paths of streams and of hosts, by the MTUs of ports; a port with unknown MTU is not checked.
 pub(crate) fn narrow_paths<'a>(
     streams: impl IntoIterator<Item = &'a Stream>,
-    wildcards: &'a [WildcardConfig],
+    links: impl IntoIterator<Item = &'a LinkConfig>,
     mtus: &[Option<u32>],
 ) -> impl Iterator<Item = NarrowPath<'a>> {
     let mtu_of = |port: PortId| mtus.get(usize::from(port.0)).copied().flatten();
-    let of_wildcards = wildcards.iter().flat_map(move |WildcardConfig { name, link, .. }| {
-        let needed = mtu_of(link.host).map(|mtu| mtu + R_TAG);
-        [link.a, link.b].into_iter().filter_map(move |port| {
-            let needed = needed?;
-            (mtu_of(port)? < needed).then_some(NarrowPath { stream: name, port, needed })
-        })
+    let narrow = move |frames, port, needed| {
+        (mtu_of(port)? < needed).then_some(NarrowPath { frames, port, needed })
+    };
+    let of_hosts = links.into_iter().flat_map(move |&LinkConfig { host, a, b, .. }| {
+        [a, b]
+            .into_iter()
+            .filter_map(move |port| narrow(Frames::Host(host), port, mtu_of(host)? + TRAILER))
     });
     let of_streams = streams.into_iter().flat_map(move |stream| {
         let widest = stream.members.iter().filter_map(|member| mtu_of(member.port)).max();
         stream.egress.iter().filter_map(move |egress| {
             let needed = after_tagging(stream, egress, widest?);
-            let (stream, port) = (stream.name.as_str(), egress.port);
-            (mtu_of(port)? < needed).then_some(NarrowPath { stream, port, needed })
+            narrow(Frames::Stream(&stream.name), egress.port, needed)
         })
     });
-    of_streams.chain(of_wildcards)
+    of_streams.chain(of_hosts)
 }
 
 /// The MTU required at an egress port for the longest frame of an ingress MTU.

@@ -380,6 +380,11 @@ impl Node {
             self.report_mtu(port);
             self.report_master(port);
         }
+        if let LinkEvent::Changed(link) = event
+            && let Some(port) = self.port_made_as(&link.name)
+        {
+            self.report_mtu(port);
+        }
         self.update_lre();
         self.update_wildcards();
     }
@@ -441,6 +446,12 @@ impl Node {
     /// Number of the port with this interface.
     fn port_of(&self, interface: &str) -> Option<usize> {
         self.setup.ports.iter().position(|port| port.attached_interface() == interface)
+    }
+
+    /// Number of the port that the node made this interface of the host for.
+    fn port_made_as(&self, interface: &str) -> Option<usize> {
+        let made = |port: &PortConfig| port.create.is_some() && port.interface == interface;
+        self.setup.ports.iter().position(made)
     }
 
     /// Removes programs and tables, and undoes changes of interfaces.

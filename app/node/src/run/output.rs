@@ -10,7 +10,6 @@ use onbeat_frer::reading::PortLosses;
 
 use super::assembly::Node;
 use super::error::Result;
-use crate::config::narrow_paths;
 
 /// Time within which a frame that was handed to a port leaves.
 const IN_FLIGHT: Duration = Duration::from_millis(1);
@@ -168,7 +167,7 @@ impl Node {
                 _ => Some(SkipCause::InterfaceDown),
             })
             .collect();
-        for narrow in narrow_paths(self.setup.streams.iter(), &self.setup.wildcards, &mtus) {
+        for narrow in self.setup.narrow_paths(&mtus) {
             causes[usize::from(narrow.port.0)].get_or_insert(SkipCause::ExceedsMtu);
         }
         causes

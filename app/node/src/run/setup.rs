@@ -3,7 +3,8 @@
 use onbeat_frer::spec::{PortId, Stream};
 
 use crate::config::{
-    Config, ConfigParts, LinkConfig, NodeConfig, PortConfig, StreamSet, WildcardConfig,
+    Config, ConfigParts, LinkConfig, NarrowPath, NodeConfig, PortConfig, StreamSet, WildcardConfig,
+    narrow_paths,
 };
 
 /// The active configuration: the file, and later changes of single streams.
@@ -37,6 +38,14 @@ impl Setup {
     /// Host ports with two LANs or paths: of a PRP node, or of wildcards.
     pub(super) fn links(&self) -> impl Iterator<Item = &LinkConfig> {
         self.wildcards.iter().map(|wildcard| &wildcard.link).chain(&self.prp)
+    }
+
+    /// The egress ports that are too narrow, by the MTUs of ports.
+    pub(super) fn narrow_paths(
+        &self,
+        mtus: &[Option<u32>],
+    ) -> impl Iterator<Item = NarrowPath<'_>> {
+        narrow_paths(self.streams.iter(), self.links(), mtus)
     }
 
     /// Adds the connections of these streams; returns whether one is new.

@@ -138,13 +138,21 @@ fn tcpdump_is_charged_and_not_the_reader() {
                     found.devices.map(|device| caused(&found.accounts, this_process(), device));
                 let (beside, alone) = (readers[at], readers[1 - at]);
                 let taps = found.of(tcpdump);
-                let packets = [beside.packets, alone.packets, taps.packets];
-                assert_eq!(packets, [u64::from(PACKETS); 3], "{:?}", found.accounts);
+                let packets = [beside.packets, alone.packets];
+                assert_eq!(packets, [u64::from(PACKETS); 2], "{:?}", found.accounts);
+                assert!(taps.packets <= u64::from(PACKETS), "{:?}", found.accounts);
+                // A tcpdump that gets no CPU has no room for more packets.
+                if taps.packets < u64::from(PACKETS) {
+                    continue;
+                }
                 assert_eq!(found.evidence(tcpdump), [Attribution::Owner]);
                 let truth = found.ran_ns[at] - found.ran_ns[1 - at];
                 let ns = [beside.ns as f64, alone.ns as f64, taps.ns as f64, truth];
                 passes.iter_mut().zip(ns).for_each(|(of, ns)| of.push(ns / f64::from(PACKETS)));
             }
+        }
+        if passes[0].is_empty() {
+            return false;
         }
         medians = passes.each_ref().map(|of| median(of));
         let [beside, alone, taps, truth] = medians;
