@@ -129,7 +129,7 @@ fn mtus_are_raised_and_restored() {
         (
             "lana",
             1500,
-            "the longest frames of port \"prot8\" no longer fit: port \"lana\" requires 1506; run: ip link set lana mtu 1506",
+            "the longest frames of port \"host\" no longer fit: port \"a\" requires 1506; run: ip link set lana mtu 1506",
         ),
     ] {
         let before = h1.link(interface).unwrap().mtu;
