@@ -15,10 +15,10 @@ use crate::common::{
 use onbeat_lab::world::CutEnds;
 
 const RATE: u64 = 2000;
-const WHILE: u64 = 600;
+const WHILE: u64 = 1500;
 
-/// Replicas that may be missing or in flight.
-const DIFFERENCE: u64 = 100;
+/// Replicas that may be missing or in flight: those of half a second without a CPU.
+const DIFFERENCE: u64 = 1000;
 
 fn latent_errors() -> u64 {
     stream(&show("b"), "axis").recovery.as_ref().expect("it recovers").latent_errors

@@ -349,8 +349,9 @@ impl Clients {
             debt.resumes_at = debt.resumes_at.filter(|end| now < *end);
         }
         if !self.pauses() {
-            self.accept(now);
+            // First: a client whose request waited for the end of a pause is not replaced.
             self.serve(now, handle);
+            self.accept(now);
         }
         if let Some(debt) = &mut self.debt {
             let used = started.elapsed();
@@ -409,6 +410,9 @@ impl Clients {
         let Some((oldest, client)) = commands().min_by_key(|(_, client)| client.active) else {
             return true;
         };
+        if self.debt.is_some_and(|debt| debt.interrupted) {
+            return false;
+        }
         let replaceable = client.active + REPLACEABLE;
         if replaceable > now {
             self.room_at = Some(replaceable);

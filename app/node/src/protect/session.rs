@@ -106,9 +106,13 @@ pub(super) fn over(handle: &Handle, link: &Link) -> Option<(IpAddr, String)> {
         let v4 = storage.as_sockaddr_in().map(|socket| IpAddr::V4(socket.ip()));
         let v6 = storage.as_sockaddr_in6().map(|socket| IpAddr::V6(socket.ip()));
         let address = v4.or(v6)?;
-        let session = sessions.iter().find(|session| session.local == address)?;
-        let route = handle.route(session.local, session.client).ok().flatten();
-        let uses = |link: &&Link| link.name == entry.interface_name || Some(link.index) == route;
+        let own = sessions.iter().filter(|session| session.local == address);
+        let routes: Vec<Option<u32>> =
+            own.map(|session| handle.route(session.local, session.client).ok().flatten()).collect();
+        let uses = |link: &&Link| {
+            !routes.is_empty()
+                && (link.name == entry.interface_name || routes.contains(&Some(link.index)))
+        };
         links.iter().find(uses).map(|link| (address, link.name.clone()))
     })
 }

@@ -33,9 +33,13 @@ fn packets_with_one_cause_pass_one_program() {
         judge.meter.observe_all(false).unwrap();
     }
 
-    let phase = judge.measure(|_| one.pass(PACKETS, 64));
-    phase.assert_known();
-    assert_eq!(phase.by(Attribution::Reader).packets, u64::from(PACKETS), "{phase:?}");
+    judge.measure(
+        |_| one.pass(PACKETS, 64),
+        |phase| {
+            phase.assert_known();
+            assert_eq!(phase.by(Attribution::Reader).packets, u64::from(PACKETS), "{phase:?}");
+        },
+    );
 
     judge.accounts(|world| {
         for _ in 0..PACKETS / OF_EACH / 10 {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -107,19 +108,25 @@ impl Judge {
         Some(Self { world, meter, _busy: busy, _turn: turn })
     }
 
-    /// As [`Judge::during`], repeated while the charged time is not the run time of the NAPI thread: interrupts of
-    /// timers are in the ledger, and not in the thread's time.
-    pub(crate) fn measure(&mut self, work: impl Fn(&World)) -> Phase {
+    /// Checks the accounts of [`Judge::during`], repeated while the check fails or the charged time is not the run time of
+    /// the NAPI thread: interrupts of timers are in the ledger, and not in the thread's time.
+    pub(crate) fn measure(&mut self, work: impl Fn(&World), check: impl Fn(&Phase)) {
         const ROUNDS: usize = 10;
         let mut shares = Vec::new();
-        for _ in 0..ROUNDS {
+        for round in 1..=ROUNDS {
             let phase = self.during(&work);
             let of = |ns: u64| phase.all().ns as f64 / ns as f64;
             let (least, most) = (of(phase.ran_ns + phase.stolen_ns), of(phase.ran_ns));
-            if least < 1.25 && most >= 0.9 {
-                return phase;
+            if least >= 1.25 || most < 0.9 {
+                shares.push((least, most));
+                continue;
             }
-            shares.push((least, most));
+            match catch_unwind(AssertUnwindSafe(|| check(&phase))) {
+                Ok(()) => return,
+                // CPU steal is charged to the packet that it meets.
+                Err(_) if round < ROUNDS => println!("another round"),
+                Err(failure) => resume_unwind(failure),
+            }
         }
         panic!("charged, of what the thread ran, with and without CPU steal: {shares:.3?}");
     }

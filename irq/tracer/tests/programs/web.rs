@@ -58,9 +58,13 @@ fn share(phase: &Phase, name: &str) -> f64 {
 fn a_web_server_with_small_answers_is_charged() {
     let Some(mut judge) = Judge::new(&[NGINX, AB]) else { return };
     let _web = Web::start(&judge.world);
-    let phase = judge.measure(|world| requests(world, 20_000, true));
-    phase.assert_known();
-    assert!(share(&phase, "nginx") >= 0.95, "{phase:?}");
+    judge.measure(
+        |world| requests(world, 20_000, true),
+        |phase| {
+            phase.assert_known();
+            assert!(share(phase, "nginx") >= 0.95, "{phase:?}");
+        },
+    );
 }
 
 #[test]
@@ -68,12 +72,16 @@ fn new_connections_are_charged_to_the_server_and_requests_to_its_listener() {
     const CONNECTIONS: u32 = 4_000;
     let Some(mut judge) = Judge::new(&[NGINX, AB]) else { return };
     let _web = Web::start(&judge.world);
-    let phase = judge.measure(|world| requests(world, CONNECTIONS, false));
-    phase.assert_known();
-    assert!(share(&phase, "nginx") >= 0.95, "{phase:?}");
-    // A request for a connection, and the end of the handshake.
-    let requests = phase.by(Attribution::Listener).packets as f64 / f64::from(CONNECTIONS);
-    assert!((1.9..2.1).contains(&requests), "{requests} of a connection: {phase:?}");
+    judge.measure(
+        |world| requests(world, CONNECTIONS, false),
+        |phase| {
+            phase.assert_known();
+            assert!(share(phase, "nginx") >= 0.95, "{phase:?}");
+            // A request for a connection, and the end of the handshake.
+            let requests = phase.by(Attribution::Listener).packets as f64 / f64::from(CONNECTIONS);
+            assert!((1.9..2.1).contains(&requests), "{requests} of a connection: {phase:?}");
+        },
+    );
 }
 
 #[test]
@@ -86,11 +94,13 @@ fn a_database_with_short_lived_clients_is_charged() {
     let _redis = Service::start(&judge.world.receiver, &mut command);
     wait_for_server(&judge.world.sender, (RECEIVER, 6379).into());
     let client = format!("for i in $(seq 100); do redis-cli -h {address} ping; done");
-    let phase = judge.measure(|world| {
-        run(&world.sender, &["sh", "-c", &client]);
-    });
-    phase.assert_known();
-    assert!(share(&phase, "redis-server") >= 0.95, "{phase:?}");
+    judge.measure(
+        |world| _ = run(&world.sender, &["sh", "-c", &client]),
+        |phase| {
+            phase.assert_known();
+            assert!(share(phase, "redis-server") >= 0.95, "{phase:?}");
+        },
+    );
 }
 
 /// A real-time task with a timer runs on the CPU of the NAPI thread.
@@ -102,13 +112,17 @@ fn connection_requests_are_charged_to_the_listener_and_not_to_a_timer_task() {
     let mut command = Command::new("cyclictest");
     command.args(["-q", "-p", "80", "-i", "200", "-t", "-a", "-D", "60"]);
     let task = Service::start(&judge.world.sender, &mut command);
-    let phase = judge.measure(|world| flood(world, REQUESTS));
-    assert_eq!(phase.of(|process| process.pid == task.id()).ns, 0, "{phase:?}");
-    phase.assert_known();
-    let requests = phase.by(Attribution::Listener);
-    assert!(requests.packets >= u64::from(REQUESTS) * 95 / 100, "{phase:?}");
-    assert!(requests.ns as f64 >= 0.9 * phase.all().ns as f64, "{phase:?}");
-    assert!(share(&phase, "nginx") >= 0.9, "{phase:?}");
+    judge.measure(
+        |world| flood(world, REQUESTS),
+        |phase| {
+            assert_eq!(phase.of(|process| process.pid == task.id()).ns, 0, "{phase:?}");
+            phase.assert_known();
+            let requests = phase.by(Attribution::Listener);
+            assert!(requests.packets >= u64::from(REQUESTS) * 95 / 100, "{phase:?}");
+            assert!(requests.ns as f64 >= 0.9 * phase.all().ns as f64, "{phase:?}");
+            assert!(share(phase, "nginx") >= 0.9, "{phase:?}");
+        },
+    );
 }
 
 /// Connection requests from many ports and addresses that answer nothing.
