@@ -16,13 +16,13 @@ use std::thread::JoinHandle;
 
 use crate::common::{
     Flow, FrameText, GROUP, Injector, PORTS, VLAN, build, can_run, eliminate_to, log, one_node,
-    program, replicate, run, start, two_paths, wait_for,
+    port, program, replicate, run, show, start, two_paths, wait_for,
 };
 use onbeat_frer::watch::{Cause, EventKind, Function};
 use onbeat_lab::world::CutEnds;
 use onbeat_netdev::VethEnd;
 use onbeat_node::config::Backend;
-use onbeat_node::control::{Event, EventDetail, LinkState};
+use onbeat_node::control::{Event, EventDetail, LinkState, PortMode};
 
 /// `onbeat show NODE --events --follow --json`, with its events so far.
 struct Follower {
@@ -103,7 +103,11 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
     let interface = "path2".to_owned();
     assert_eq!(
         away.detail,
-        EventDetail::PortAway { link: LinkState::Down, interface: interface.clone() }
+        EventDetail::PortAway {
+            link: LinkState::Down,
+            interface: interface.clone(),
+            renamed: None
+        }
     );
     assert!(at(&away, "path2", None), "{away:?}");
     let lost = follower.wait(1, "path loss", |event| {
@@ -250,7 +254,11 @@ fn rogue_packets_resets_and_interfaces_are_reported() {
     let handle = world.handle("a").unwrap();
     handle.delete("path2").unwrap();
     let interface = "path2".to_owned();
-    let gone = EventDetail::PortAway { link: LinkState::Missing, interface: interface.clone() };
+    let gone = EventDetail::PortAway {
+        link: LinkState::Missing,
+        interface: interface.clone(),
+        renamed: None,
+    };
     let gone = follower.wait(1, "the interface", |event| event.detail == gone);
     assert!(at(&gone, "path2", None), "{gone:?}");
     let peer = VethEnd::new("eth0").namespace(world.namespace("path2").unwrap());
@@ -259,4 +267,15 @@ fn rogue_packets_resets_and_interfaces_are_reported() {
     let back = EventDetail::PortBack { interface, why: None };
     let back = follower.wait(gone.number, "the interface", |event| event.detail == back);
     assert!(at(&back, "path2", None), "{back:?}");
+
+    // The program stays attached to an interface that is renamed.
+    handle.rename("path2", "path9").unwrap();
+    let renamed = Some("path9".to_owned());
+    let interface = "path2".to_owned();
+    let away = EventDetail::PortAway { link: LinkState::Missing, interface, renamed };
+    let away = follower.wait(back.number, "the new name", |event| event.detail == away);
+    handle.rename("path9", "path2").unwrap();
+    let is_back = |event: &Event| matches!(event.detail, EventDetail::PortBack { .. });
+    follower.wait(away.number, "the former name", is_back);
+    wait_for("the program", || port(&show("a"), "path2").mode == PortMode::Native);
 }

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 
 use crate::common::{
     CommandOutput, GROUP, PORTS, TemporaryFile, VLAN, can_run, log, make_executable, one_node,
-    program, replicate, show, start,
+    program, replicate, run, show, start,
 };
 use onbeat_testing::command;
 
@@ -36,7 +36,7 @@ fn a_member_of_the_group_reads_a_node_and_changes_nothing() {
         command.output().expect("it starts").into()
     };
     let stream = TemporaryFile::with("stream.toml", replicate("axis-2", GROUP, VLAN + 1));
-    let world = start(&one_node(&config("readers = \"nogroup\"\n")));
+    let mut world = start(&one_node(&config("readers = \"nogroup\"\n")));
     let before = show("a");
 
     let shown = run_as(READER, &["show", "--json"]);
@@ -77,6 +77,14 @@ fn a_member_of_the_group_reads_a_node_and_changes_nothing() {
 
     let after = show("a");
     assert_eq!((after.streams, after.pid), (before.streams, before.pid));
+
+    // A killed daemon cannot remove its socket.
+    let socket = "/run/onbeat-readers/a.sock";
+    world.daemon("a").unwrap().kill().unwrap();
+    assert!(fs::exists(socket).unwrap());
+    let down = run(&["down", "a"]);
+    assert_eq!((down.code, down.err.as_str()), (0, ""), "{}", down.out);
+    assert!(!fs::exists(socket).unwrap());
     drop(world);
 }
 

@@ -1,6 +1,6 @@
 //! Refusals, and plans without a change.
 
-use onbeat_netdev::Bridge;
+use onbeat_netdev::{Bridge, VethEnd};
 
 use super::network;
 use crate::common::{assert_gone, can_run, run, run_in};
@@ -36,6 +36,20 @@ fn obstacles_are_reported_with_remedies_and_nothing_is_changed() {
     assert!(ran.err.contains("ip link set lanb nomaster"), "{}", ran.err);
     assert_eq!(links(), before);
     network.h1.set_master("lanb", None).unwrap();
+    network.h1.create_veth(&VethEnd::new("stations"), &VethEnd::new("station")).unwrap();
+    for (interface, mtu, options, text) in [
+        ("stations", 9000, &["--for", "stations"][..], "run: ip link set stations mtu 4089"),
+        ("lanb", 68, &[], "run: ip link set lanb mtu 74 at least"),
+    ] {
+        let usual = network.h1.link(interface).unwrap().mtu;
+        network.h1.set_mtu(interface, mtu).unwrap();
+        let check = ["protect", "lana", "lanb", "--name", "prot3", "--check"];
+        let ran = run_in(h1, &[&check, options].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
+        assert!(ran.err.contains(text), "{}", ran.err);
+        network.h1.set_mtu(interface, usual).unwrap();
+    }
+    network.h1.delete("stations").unwrap();
     let planned = run_in(h1, &["protect", "lana", "lanb", "--name", "prot3", "--check"]);
     assert_eq!((planned.code, planned.err.as_str()), (0, ""));
     assert!(planned.out.contains("prot3: created, with MTU 1494"), "{}", planned.out);

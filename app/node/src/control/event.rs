@@ -54,6 +54,9 @@ pub enum EventDetail {
         link: LinkState,
         /// The interface.
         interface: String,
+        /// Its present name: it was renamed, and its program still processes its frames.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        renamed: Option<String>,
     },
     /// Frames can go through it again.
     PortBack {
@@ -411,7 +414,12 @@ impl fmt::Display for EventDetail {
                 write!(f, "latent error: {difference} replicas missing, {allowed} allowed")
             }
             Self::LatentErrorEnded => f.write_str("latent error: ended"),
-            Self::PortAway { link, interface } => {
+            Self::PortAway { interface, renamed: Some(name), .. } => write!(
+                f,
+                "interface {interface} is named {name} now; run: ip link set {name} name {interface}, or name it in the \
+                 file and restart the node"
+            ),
+            Self::PortAway { link, interface, renamed: None } => {
                 let what = if *link == LinkState::Missing { "gone" } else { "down" };
                 write!(f, "interface {interface} is {what}")
             }
@@ -552,7 +560,7 @@ mod tests {
         documented.sort();
         assert_eq!(documented, EventDetail::MESSAGES.map(|(name, _)| name));
         let (link, interface) = (LinkState::Down, String::new());
-        assert_eq!(EventDetail::PortAway { link, interface }.name(), "port_away");
+        assert_eq!(EventDetail::PortAway { link, interface, renamed: None }.name(), "port_away");
         let loss = EventDetail::Watch(EventKind::PathLoss { packets: 1 });
         assert_eq!(loss.name(), "path_loss");
     }

@@ -89,16 +89,20 @@ impl ReaderSocket {
         let gid =
             group_id(group).ok_or_else(|| ReaderError::NoGroup { group: group.to_owned() })?;
         let directory = open(directory)?;
-        if let Some(stat) = directory.stat(name)? {
-            let is_socket = stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFSOCK.bits();
-            if !is_socket || !is_abandoned(&directory, name) {
-                return Err(ReaderError::Occupied { path: directory.file(name) });
-            }
-            directory.remove(name)?;
-        }
+        remove_left(&directory, name)?;
         let listener = listen(&directory, name, || give_to(&directory, name, group, gid))?;
         Ok((listener, Self { directory, name: name.to_owned() }))
     }
+}
+
+/// Removes the socket that a killed process left. The caller has the lock of the node of this name.
+fn remove_left(directory: &PrivateDirectory, name: &str) -> Result<(), ReaderError> {
+    let Some(stat) = directory.stat(name)? else { return Ok(()) };
+    let is_socket = stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFSOCK.bits();
+    if !is_socket || !is_abandoned(directory, name) {
+        return Err(ReaderError::Occupied { path: directory.file(name) });
+    }
+    Ok(directory.remove(name)?)
 }
 
 /// The number of a group of /etc/group. Other sources of groups require sockets and libraries that the service cannot
@@ -143,6 +147,14 @@ fn give_to(
             .map_err(|source| ReaderError::Owner { group: group.to_owned(), source })?;
     }
     Ok(directory.set_mode(name, 0o660)?)
+}
+
+/// Removes the socket for readers that a killed process left, if any: of a node that is removed, none would follow it.
+pub(super) fn forget(directory: &Path, name: &str) -> Result<(), ReaderError> {
+    match PrivateDirectory::open(directory)? {
+        Some(directory) => remove_left(&directory, name),
+        None => Ok(()),
+    }
 }
 
 impl Drop for ReaderSocket {

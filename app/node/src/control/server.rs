@@ -18,7 +18,7 @@ use nix::sys::socket::{
 use nix::sys::stat::SFlag;
 use onbeat_host::{Holder, Lock, PrivateDirectory, command_line};
 
-use super::readers::{ReaderError, ReaderSocket};
+use super::readers::{self, ReaderError, ReaderSocket};
 use super::{Request, Response};
 
 /// Maximum length of a request in octets, with its line end: sufficient for streams with the longest masks.
@@ -255,6 +255,11 @@ impl Server {
             Err(BindError::Host(onbeat_host::Error::Locked { .. })) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Removes the socket for readers that a killed process of this node left in `directory`.
+    pub fn forget_readers(&self, directory: &Path) -> Result<(), ReaderError> {
+        readers::forget(directory, &self.name)
     }
 
     /// Path of the socket.

@@ -111,8 +111,15 @@ impl Protection {
         let links = self.lans.each_ref().map(|name| obstacles.lan(&handle, name));
         let protected = self.protected.as_ref().map(|name| obstacles.link(&handle, name));
         let protected = protected.flatten();
+        match &protected {
+            Some(link) if self.format == Format::Prp => obstacles.long_frames(link),
+            _ => {}
+        }
         if self.protected.is_none() {
             obstacles.new_interface(&handle, &self.name);
+            if self.mtu.is_none() {
+                links.iter().flatten().for_each(|link| obstacles.tiny_frames(link));
+            }
         }
         obstacles.distinct(&links, protected.as_ref());
         let needed = match &protected {

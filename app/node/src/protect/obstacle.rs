@@ -7,8 +7,11 @@ use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Link, MAX_NAME};
 
 use super::session;
-use crate::config::VETH_SUFFIX;
+use crate::config::{TRAILER, VETH_SUFFIX};
 use crate::{control, run};
+
+/// The least MTU of an Ethernet interface (RFC 791).
+const LEAST_MTU: u32 = 68;
 
 /// Why a redundant interface cannot be created or removed.
 #[derive(Debug, thiserror::Error)]
@@ -205,6 +208,30 @@ impl Obstacles {
             ));
         } else if handle.link(name).is_ok() {
             self.found.push(format!("interface {name:?} exists; use another --name"));
+        }
+    }
+
+    /// Checks that a trailer can state the size of each frame of a segment.
+    pub(super) fn long_frames(&mut self, link: &Link) {
+        let (name, most) = (&link.name, run::MAX_PRP_MTU);
+        if link.mtu > most {
+            self.found.push(format!(
+                "interface {name:?} has MTU {}, and PRP carries packets of up to {most} octets; run: ip link set {name} mtu \
+                 {most}",
+                link.mtu
+            ));
+        }
+    }
+
+    /// Checks that a LAN or path leaves room for an interface over it.
+    pub(super) fn tiny_frames(&mut self, link: &Link) {
+        let (name, least) = (&link.name, LEAST_MTU + TRAILER);
+        if link.mtu < least {
+            self.found.push(format!(
+                "interface {name:?} has MTU {}, too little for an interface over it; use --mtu, or run: ip link set {name} \
+                 mtu {least} at least",
+                link.mtu
+            ));
         }
     }
 

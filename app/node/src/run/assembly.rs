@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use onbeat_frer::dataplane::DataPlane;
+use onbeat_frer::dataplane::{AttachedPort, DataPlane};
 use onbeat_frer::prp::Parameters;
 use onbeat_frer::spec::Stream;
 use onbeat_frer::wildcard::Wildcard;
@@ -14,7 +14,7 @@ use onbeat_frer_xdp::{
     Error as PlaneError, Options as PlaneOptions, PinDirectory, PinOwner, Plane,
 };
 use onbeat_host::trust;
-use onbeat_netdev::{LinkEvent, Namespace};
+use onbeat_netdev::{Link, LinkEvent, Namespace};
 use onbeat_realtime::Profile;
 
 use super::Options;
@@ -358,10 +358,11 @@ impl Node {
             LinkEvent::Removed { name, .. } => {
                 let port = self.port_of(name);
                 // Even if another interface has the name by now.
-                port.iter().for_each(|port| self.report_link(*port, LinkState::Missing, None));
+                port.iter().for_each(|port| self.report_away(*port, LinkState::Missing, None));
                 port.into_iter().collect()
             }
             LinkEvent::Added(link) | LinkEvent::Changed(link) => {
+                self.report_renamed(link);
                 self.port_of(&link.name).into_iter().collect()
             }
             LinkEvent::Lost => (0..self.setup.ports.len()).collect(),
@@ -389,24 +390,48 @@ impl Node {
         self.update_wildcards();
     }
 
+    /// Records that an interface of a port has another name than the file.
+    fn report_renamed(&mut self, link: &Link) {
+        let of_interface = |port: &AttachedPort| port.ifindex == link.index;
+        let attached = self.plane.ports().into_iter().find(of_interface);
+        let Some(AttachedPort { name, .. }) = attached else { return };
+        let renamed = |port: &PortConfig| {
+            // A name that another interface has by now is followed.
+            port.name == name
+                && port.attached_interface() != link.name
+                && self.devices.presence(port) == LinkState::Missing
+        };
+        if let Some(port) = self.setup.ports.iter().position(renamed) {
+            self.report_away(port, LinkState::Missing, Some(link.name.clone()));
+        }
+    }
+
+    /// Records an event if frames cannot go through port number `index` any more.
+    fn report_away(&mut self, index: usize, link: LinkState, renamed: Option<String>) {
+        let port = &self.setup.ports[index];
+        if self.presence.insert(port.name.clone(), link) != Some(link) {
+            let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
+            let interface = port.attached_interface();
+            self.events.record(&subject, EventDetail::PortAway { link, interface, renamed });
+        }
+    }
+
     /// Records an event if the link of port number `index` changed. `why`: the cause why the port cannot use it.
     fn report_link(&mut self, index: usize, link: LinkState, why: Option<String>) {
+        if link != LinkState::Up {
+            return self.report_away(index, link, None);
+        }
         let port = &self.setup.ports[index];
-        let before = self.presence.insert(port.name.clone(), link);
-        if before == Some(link) {
+        if self.presence.insert(port.name.clone(), link) == Some(link) {
             return;
         }
         let is_host = |prp: &LinkConfig| usize::from(prp.host.0) == index;
-        if link == LinkState::Up && self.setup.prp.as_ref().is_some_and(is_host) {
+        if self.setup.prp.as_ref().is_some_and(is_host) {
             self.plane.listen().unwrap_or_else(|error| tracing::error!("{error}"));
         }
         let interface = port.attached_interface();
-        let what = match link {
-            LinkState::Up => EventDetail::PortBack { interface, why },
-            LinkState::Down | LinkState::Missing => EventDetail::PortAway { link, interface },
-        };
-        self.events
-            .record(&EventSubject { port: Some(&port.name), ..EventSubject::default() }, what);
+        let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
+        self.events.record(&subject, EventDetail::PortBack { interface, why });
     }
 
     /// Updates port number `index` after a change of its interface: a new interface gets the program again.

@@ -12,7 +12,7 @@ use super::error::{Error, Result};
 use super::journal::Journal;
 use crate::config::{Config, NodeConfig, PortConfig, default_pin, is_name};
 use crate::control::{
-    BindError, Client, ClientError, DIRECTORY, Request, Response, Server, in_directory,
+    BindError, Client, ClientError, DIRECTORY, READERS, Request, Response, Server, in_directory,
 };
 
 /// Longest time for a daemon to exit.
@@ -126,7 +126,10 @@ fn down_within(node: &str, forget: bool, patience: Duration) -> Result<Removal> 
     }
     // With the lock no process starts the node or changes the journal meanwhile. The socket that a
     // killed process left is removed as well.
-    let _server = bind(&control, end)?;
+    let server = bind(&control, end)?;
+    if let Err(error) = server.forget_readers(Path::new(READERS)) {
+        tracing::warn!("{error}");
+    }
     if forget {
         Journal::discard_damaged(&control, node)?;
     }

@@ -58,7 +58,7 @@ impl Node {
         let why = self.narrow(index, &mtus);
         // Until the next reading, frames may have been lost that fit by now.
         mtus[index] = Some(before);
-        for narrow in self.setup.narrow_paths(&mtus) {
+        for narrow in self.setup.narrow_paths(mtus) {
             self.upkeep.output.note_narrow(&self.setup.port(narrow.port).name);
         }
         why
@@ -84,7 +84,8 @@ impl Node {
         };
         let mut paths: Vec<_> = self
             .setup
-            .narrow_paths(mtus)
+            .narrow_paths(mtus.to_vec())
+            .into_iter()
             .filter(|path| is_port(path.port) || receives(path.frames))
             .collect();
         // Those of the port itself first; the widest requirement covers all frames of its port.

@@ -167,7 +167,7 @@ impl Node {
                 _ => Some(SkipCause::InterfaceDown),
             })
             .collect();
-        for narrow in self.setup.narrow_paths(&mtus) {
+        for narrow in self.setup.narrow_paths(mtus) {
             causes[usize::from(narrow.port.0)].get_or_insert(SkipCause::ExceedsMtu);
         }
         causes

@@ -2,6 +2,7 @@
 
 use onbeat_frer::spec::{PortId, Stream};
 
+use super::prp::MAX_MTU;
 use crate::config::{
     Config, ConfigParts, LinkConfig, NarrowPath, NodeConfig, PortConfig, StreamSet, WildcardConfig,
     narrow_paths,
@@ -40,12 +41,13 @@ impl Setup {
         self.wildcards.iter().map(|wildcard| &wildcard.link).chain(&self.prp)
     }
 
-    /// The egress ports that are too narrow, by the MTUs of ports.
-    pub(super) fn narrow_paths(
-        &self,
-        mtus: &[Option<u32>],
-    ) -> impl Iterator<Item = NarrowPath<'_>> {
-        narrow_paths(self.streams.iter(), self.links(), mtus)
+    /// The egress ports that are too narrow, by the MTUs of ports. PRP carries no longer packets, whatever the host's MTU.
+    pub(super) fn narrow_paths(&self, mut mtus: Vec<Option<u32>>) -> Vec<NarrowPath<'_>> {
+        if let Some(link) = &self.prp {
+            let host = &mut mtus[usize::from(link.host.0)];
+            *host = host.map(|mtu| mtu.min(MAX_MTU));
+        }
+        narrow_paths(self.streams.iter(), self.links(), &mtus).collect()
     }
 
     /// Adds the connections of these streams; returns whether one is new.
