@@ -1,10 +1,13 @@
 //! The active configuration of a node, and the connections of its ports by streams.
 
+use std::path::Path;
+
 use onbeat_frer::spec::{PortId, Stream};
 
 use crate::config::{
     Config, ConfigParts, LinkConfig, NodeConfig, PortConfig, StreamSet, WildcardConfig,
 };
+use crate::control::FileVersion;
 
 /// The active configuration: the file, and later changes of single streams.
 #[derive(Debug)]
@@ -17,15 +20,19 @@ pub(super) struct Setup {
     /// By precedence.
     pub(super) wildcards: Vec<WildcardConfig>,
     pub(super) streams: StreamSet,
+    /// SHA-256 of the file.
+    sha256: String,
+    /// Whether streams were changed since the file was read.
+    pub(super) changed: bool,
     /// By ingress port: the set of egress ports of present and past streams.
     connected: Vec<u64>,
 }
 
 impl From<Config> for Setup {
     fn from(config: Config) -> Self {
-        let ConfigParts { node, ports, prp, wildcards, streams } = config.into_parts();
+        let ConfigParts { node, ports, prp, wildcards, streams, sha256 } = config.into_parts();
         let connected = connections(ports.len(), streams.iter());
-        Self { node, ports, prp, wildcards, streams, connected }
+        Self { node, ports, prp, wildcards, streams, sha256, changed: false, connected }
     }
 }
 
@@ -37,6 +44,17 @@ impl Setup {
     /// Host ports with two LANs or paths: of a PRP node, or of wildcards.
     pub(super) fn links(&self) -> impl Iterator<Item = &LinkConfig> {
         self.wildcards.iter().map(|wildcard| &wildcard.link).chain(&self.prp)
+    }
+
+    /// The file and its version.
+    pub(super) fn version(&self, file: &Path) -> FileVersion {
+        FileVersion {
+            file: file.display().to_string(),
+            sha256: self.sha256.clone(),
+            tag: self.node.tag.clone(),
+            managed_by: self.node.managed_by.clone(),
+            streams_changed: self.changed,
+        }
     }
 
     /// Adds the connections of these streams; returns whether one is new.
