@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn arguments_that_name_objects_of_this_host_are_completed() {
         let found = completions::arguments(&Arguments::command(), values);
-        let expected: [(&str, &[&str]); 19] = [
+        let expected: [(&str, &[&str]); 21] = [
             ("onbeat doctor", &["interfaces"]),
             ("onbeat protect", &["lans", "protected"]),
             ("onbeat show", &["node", "stream"]),
@@ -88,6 +88,8 @@ mod tests {
             ("onbeat stream add", &["node"]),
             ("onbeat stream change", &["node"]),
             ("onbeat stream remove", &["streams", "node"]),
+            ("onbeat stream prove", &["streams", "node"]),
+            ("onbeat stream set-number", &["stream", "node"]),
             ("onbeat reload", &["node"]),
             ("onbeat down", &["node"]),
             ("onbeat irq top", &["device"]),

@@ -80,6 +80,8 @@ pub fn required(config: &Config) -> Vec<&'static DropIn> {
     let NodeConfig {
         name: _,
         readers: _,
+        tag: _,
+        managed_by: _,
         protocol: _,
         backend,
         poll: _,

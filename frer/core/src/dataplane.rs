@@ -317,6 +317,12 @@ pub trait DataPlane<E>: fmt::Debug {
     /// The kernel refuses.
     fn reset(&self, stream: &str) -> Result<bool, E>;
 
+    /// Sets the number of the next packet of a stream (GenSeqNum); returns whether the stream numbers packets.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn set_number(&self, stream: &str, number: u16) -> Result<bool, E>;
+
     /// Resets recovery functions whose timeout has passed without a packet.
     ///
     /// # Errors

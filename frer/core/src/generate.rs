@@ -25,6 +25,11 @@ impl SequenceGenerator {
         self.resets = self.resets.saturating_add(1);
     }
 
+    /// Sets the number of the next packet.
+    pub fn set(&mut self, number: u16) {
+        self.gen_seq_num = number;
+    }
+
     /// Returns the number of the current packet and advances.
     #[allow(clippy::should_implement_trait, reason = "a stream of packets is unbounded")]
     pub fn next(&mut self) -> u16 {

@@ -285,6 +285,15 @@ impl StreamMonitor {
         self
     }
 
+    /// Sets the members whose paths are being removed: they cannot be lost.
+    pub fn set_draining(&mut self, members: &[usize]) {
+        for &member in members {
+            if let Some(member) = self.members.get_mut(member) {
+                member.is_draining = true;
+            }
+        }
+    }
+
     /// Returns whether a stream can have events other than requested resets, so that it must be monitored.
     pub fn is_needed(stream: &Stream) -> bool {
         stream.recover.is_some() || stream.members.iter().any(|member| member.individual.is_some())
@@ -326,7 +335,7 @@ impl StreamMonitor {
                 recovery.update(&update_context, Function::Individual, reading, &mut emit);
                 member.stuck.update(rules, reading).into_iter().for_each(&mut emit);
             }
-            if others {
+            if others && !member.is_draining {
                 let change = member.path.update(&update_context, contributed(reading), passed);
                 change.into_iter().for_each(emit);
             }
@@ -381,6 +390,7 @@ struct MemberState {
     individual: Option<Recovery>,
     stuck: StuckState,
     path: PathState,
+    is_draining: bool,
 }
 
 impl MemberState {
@@ -389,6 +399,7 @@ impl MemberState {
             individual: reading.individual.as_ref().map(Recovery::new),
             stuck: reading.individual.as_ref().map_or_else(StuckState::default, StuckState::new),
             path: PathState::new(contributed(reading), passed),
+            is_draining: false,
         }
     }
 }

@@ -520,6 +520,11 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
         Ok(self.run(move |inside| inside.plane.reset(&name, inside.now_ns))?)
     }
 
+    fn set_number(&self, name: &str, number: u16) -> Result<bool, E> {
+        let name = name.to_owned();
+        Ok(self.run(move |inside| inside.plane.set_number(&name, number))?)
+    }
+
     fn expire(&self) -> Result<(), E> {
         let mut next = Some(0);
         while let Some(from) = next {

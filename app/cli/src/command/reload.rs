@@ -19,11 +19,14 @@ Exit status: 0 success, 2 error (the previous configuration stays active).")]
 pub(crate) struct Arguments {
     /// Name of the node, or path of its control socket [default: the only running node]
     node: Option<String>,
+    /// Change a node that another system manages (managed-by in its file)
+    #[arg(long)]
+    force: bool,
 }
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
-        node::order(self.node.as_deref(), "onbeat reload", &Request::Reload)
+        node::order(self.node.as_deref(), "onbeat reload", &Request::Reload { force: self.force })
     }
 }
 

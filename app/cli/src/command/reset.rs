@@ -22,12 +22,16 @@ pub(crate) struct Arguments {
     /// Name of the node, or path of its control socket [default: the only running node]
     #[arg(long)]
     node: Option<String>,
+    /// Change a node that another system manages (managed-by in its file)
+    #[arg(long)]
+    force: bool,
 }
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
         let command = format!("onbeat reset {} --node", self.stream);
-        node::order(self.node.as_deref(), &command, &Request::Reset { stream: self.stream })
+        let Self { stream, node, force } = self;
+        node::order(node.as_deref(), &command, &Request::Reset { stream, force })
     }
 }
 

@@ -3,8 +3,9 @@
 mod events;
 mod nodes;
 mod paths;
+mod streams;
 
-use onbeat_node::control::{EventStart, node_table, stream_detail};
+use onbeat_node::control::{EventStart, node_table};
 
 use onbeat_terminal::exit::{CommandResult, Result};
 use onbeat_terminal::output;
@@ -21,7 +22,7 @@ use crate::node;
 #[command(after_help = "\
 Examples:
   onbeat show
-  onbeat show bridge --stream axis-1
+  onbeat show bridge --stream axis-1 --stream axis-2
   onbeat show bridge --json | jq '.streams[].recovery.lost'
   onbeat show bridge --paths
   onbeat show red0 --nodes
@@ -31,9 +32,9 @@ Exit status: 0 success, 2 error (no daemon answers, or the stream does not exist
 pub(crate) struct Arguments {
     /// Name of the node, or path of its control socket [default: the only running node]
     node: Option<String>,
-    /// Show all counters of one stream, or only its events
+    /// Show all counters of these streams, their paths or events. Repeat the option for several
     #[arg(long, value_name = "NAME")]
-    stream: Option<String>,
+    stream: Vec<String>,
     /// Show the paths of streams with sequence recovery: losses, skew, and the history length and reset timeout
     /// that follow
     #[arg(long, conflicts_with = "events")]
@@ -63,21 +64,22 @@ impl Arguments {
             let mut client = node::connect(node.as_deref(), "onbeat show --events")?;
             return events::show(
                 &mut client,
-                &events::EventOptions { since, stream, follow, json },
+                &events::EventOptions { since, streams: stream, follow, json },
             );
         }
         if self.nodes {
             return nodes::show(node.as_deref(), json);
         }
         if self.paths {
-            return paths::show(node.as_deref(), stream, json);
+            return paths::show(node.as_deref(), &stream, json);
+        }
+        if !stream.is_empty() {
+            return streams::show(node.as_deref(), stream, json);
         }
         let status = node::connect(node.as_deref(), "onbeat show")?.status()?;
-        match (&stream, json) {
-            (None, false) => output::print(&node_table(&status))?,
-            (None, true) => output::print_json(&status)?,
-            (Some(name), false) => output::print(&stream_detail(status.stream(name)?))?,
-            (Some(name), true) => output::print_json(status.stream(name)?)?,
+        match json {
+            false => output::print(&node_table(&status))?,
+            true => output::print_json(&status)?,
         }
         Ok(CommandResult::Success)
     }
@@ -92,10 +94,10 @@ mod tests {
     fn accepts_a_node_and_a_stream() {
         let Ok(Command::Show(show)) = parse("show a --stream axis-1 --json") else { panic!() };
         assert_eq!(show.node.as_deref(), Some("a"));
-        assert_eq!(show.stream.as_deref(), Some("axis-1"));
+        assert_eq!(show.stream, ["axis-1"]);
         assert!(show.json);
         let Ok(Command::Show(show)) = parse("show") else { panic!() };
-        assert!(show.node.is_none() && show.stream.is_none() && !show.json && !show.events);
+        assert!(show.node.is_none() && show.stream.is_empty() && !show.json && !show.events);
     }
 
     #[test]

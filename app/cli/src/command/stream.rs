@@ -10,7 +10,7 @@ use onbeat_node::control::Request;
 use crate::node;
 use onbeat_terminal::exit::{Failure, Result};
 
-/// Add, change or remove single streams of a running node
+/// Add, change, remove or prove single streams of a running node
 ///
 /// Other streams are not affected, and the cost does not depend on their number. The node's file is neither
 /// read nor written: the next reload or start of the node restores the streams of the file.
@@ -50,6 +50,8 @@ Examples:
 Exit status: 0 success, 2 error (no stream is changed).")]
     Change(Streams),
     Remove(RemoveOptions),
+    Prove(ProveOptions),
+    SetNumber(NumberOptions),
 }
 
 /// Remove streams
@@ -69,6 +71,56 @@ struct RemoveOptions {
     /// Name of the node, or path of its control socket [default: the only running node]
     #[arg(long)]
     node: Option<String>,
+    /// Change a node that another system manages (managed-by in its file)
+    #[arg(long)]
+    force: bool,
+}
+
+/// Send probes along the paths of streams
+///
+/// Sends 5 shortest and 5 longest frames without R-TAG by each egress port of a stream toward other nodes. Relays
+/// forward them. Sequence recovery at the end of a path counts them (input of the member, tagless) and discards
+/// them, so that no host receives one. Streams with take-no-sequence deliver them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat stream prove axis-9
+  onbeat stream prove --file axis-9.toml --node bridge
+
+Exit status: 0 the probes were sent, 2 error.")]
+struct ProveOptions {
+    /// Names of the streams [default: all of --file]
+    #[arg(required_unless_present = "file", value_name = "STREAM")]
+    streams: Vec<String>,
+    /// Prove streams as this file describes them, which need not run yet; - for standard input
+    #[arg(long)]
+    file: Option<PathBuf>,
+    /// Name of the node, or path of its control socket [default: the only running node]
+    #[arg(long)]
+    node: Option<String>,
+}
+
+/// Set the number of the next packet of a stream
+///
+/// For a talker that moves to another node: packets with the numbers that follow pass without a reset of the listeners.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat stream set-number axis-9 4711
+  onbeat stream set-number axis-9 0 --node bridge
+
+Exit status: 0 success, 2 error (the stream does not exist, or numbers no packets).")]
+struct NumberOptions {
+    /// Name of the stream
+    stream: String,
+    /// Number of the next packet, 0 to 65535
+    number: u16,
+    /// Name of the node, or path of its control socket [default: the only running node]
+    #[arg(long)]
+    node: Option<String>,
+    /// Change a node that another system manages (managed-by in its file)
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -78,20 +130,38 @@ struct Streams {
     /// Name of the node, or path of its control socket [default: the only running node]
     #[arg(long)]
     node: Option<String>,
+    /// Change a node that another system manages (managed-by in its file)
+    #[arg(long)]
+    force: bool,
 }
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
         match self.action {
             Action::Add(streams) => {
-                streams.order("add", |text, file| Request::AddStreams { text, file })
+                let force = streams.force;
+                streams.order("add", |text, file| Request::AddStreams { text, file, force })
             }
             Action::Change(streams) => {
-                streams.order("change", |text, file| Request::ChangeStreams { text, file })
+                let force = streams.force;
+                streams.order("change", |text, file| Request::ChangeStreams { text, file, force })
             }
-            Action::Remove(RemoveOptions { streams, node }) => {
+            Action::Remove(RemoveOptions { streams, node, force }) => {
                 let command = format!("onbeat stream remove {} --node", streams.join(" "));
-                node::order(node.as_deref(), &command, &Request::RemoveStreams { streams })
+                node::order(node.as_deref(), &command, &Request::RemoveStreams { streams, force })
+            }
+            Action::Prove(ProveOptions { streams, file, node }) => {
+                let of_file = file.as_ref().map(|file| format!("--file {}", file.display()));
+                let words: Vec<&str> = streams.iter().chain(&of_file).map(String::as_str).collect();
+                let command = format!("onbeat stream prove {} --node", words.join(" "));
+                let (text, file) = file.map(|file| read(&file)).transpose()?.unzip();
+                let request = Request::Prove { streams, text, file: file.unwrap_or_default() };
+                node::order(node.as_deref(), &command, &request)
+            }
+            Action::SetNumber(NumberOptions { stream, number, node, force }) => {
+                let command = format!("onbeat stream set-number {stream} {number} --node");
+                let request = Request::SetNumber { stream, number, force };
+                node::order(node.as_deref(), &command, &request)
             }
         }
     }
@@ -135,7 +205,11 @@ mod tests {
             panic!()
         };
         let Action::Remove(remove) = action else { panic!() };
+        assert!(!remove.force);
         assert_eq!((remove.streams, remove.node), (vec!["x".to_owned(), "y".into()], None));
+        assert!(parse("stream prove").is_err() && parse("stream prove --file a.toml").is_ok());
+        assert!(parse("stream set-number x 65536").is_err());
+        assert!(parse("stream set-number x 65535 --force").is_ok());
         assert!(parse("stream remove").is_err() && parse("stream change").is_err());
     }
 

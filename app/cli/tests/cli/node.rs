@@ -15,12 +15,26 @@ use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all};
 
 fn answer(request: &Request) -> Reply {
     Reply::Now(match request {
-        Request::Ping => Response::Pong { node: "a".into(), pid: 7 },
+        Request::Ping => Response::Pong { node: "a".into(), pid: 7, configuration: None },
         Request::Show => {
             let stream = |name: &str| StreamStatus { name: name.into(), ..StreamStatus::default() };
             let streams = vec![stream("axis-1"), stream("axis-2")];
             let status = NodeStatus { node: "a".into(), streams, ..NodeStatus::default() };
             Response::Status { status: Box::new(status) }
+        }
+        Request::Streams { streams } => {
+            let stream =
+                |name: &String| StreamStatus { name: name.clone(), ..StreamStatus::default() };
+            match streams.iter().find(|name| !["axis-1", "axis-2"].contains(&name.as_str())) {
+                Some(name) => Response::Error { message: format!("no stream {name:?}") },
+                None => Response::Streams { streams: streams.iter().map(stream).collect() },
+            }
+        }
+        Request::SetNumber { stream, number, force } => {
+            Response::Done { message: format!("{stream} {number} {force}") }
+        }
+        Request::Prove { streams, text, file } => {
+            Response::Done { message: format!("{streams:?} {text:?} {file:?}") }
         }
         Request::Summary { .. } => Response::Summary { summary: Box::default() },
         Request::Paths { stream } => {
@@ -52,21 +66,25 @@ fn answer(request: &Request) -> Reply {
             Response::Paths { streams }
         }
         Request::Nodes => Response::Nodes { nodes: Box::new(nodes()) },
-        Request::Reset { stream } if stream == "axis-1" => {
+        Request::Reset { stream, .. } if stream == "axis-1" => {
             Response::Done { message: format!("stream {stream:?} is reset") }
         }
-        Request::Reset { stream } => Response::Error { message: format!("no stream {stream:?}") },
-        Request::Reload => Response::Error { message: "a.toml:3:1: unknown key \"x\"".into() },
+        Request::Reset { stream, .. } => {
+            Response::Error { message: format!("no stream {stream:?}") }
+        }
+        Request::Reload { .. } => {
+            Response::Error { message: "a.toml:3:1: unknown key \"x\"".into() }
+        }
         Request::Events { since, wait } => events(since.as_ref(), *wait),
-        Request::AddStreams { text, file } => {
+        Request::AddStreams { text, file, .. } => {
             Response::Done { message: format!("{file}: {} lines", text.lines().count()) }
         }
         Request::ChangeStreams { file, .. } => Response::Error { message: format!("{file}:1:1") },
-        Request::RemoveStreams { streams } => {
+        Request::RemoveStreams { streams, .. } => {
             Response::Done { message: format!("gone: {}", streams.join(", ")) }
         }
         // No client of this version accepts this response.
-        Request::Stop => Response::Pong { node: "a".into(), pid: 7 },
+        Request::Stop => Response::Pong { node: "a".into(), pid: 7, configuration: None },
     })
 }
 
@@ -175,8 +193,19 @@ fn requests_are_sent_and_responses_printed() {
 
     let CommandOutput { code, out, err } = ran(&["show", node, "--stream", "axis-3"]);
     assert_eq!((code, out.as_str()), (2, ""));
-    let expected = "onbeat: node \"a\" has no stream \"axis-3\"; streams: axis-1, axis-2\n";
-    assert_eq!(err, expected);
+    assert_eq!(err, "onbeat: no stream \"axis-3\"\n");
+
+    // Several streams are an array.
+    let both = ["show", node, "--stream", "axis-2", "--stream", "axis-1"];
+    let CommandOutput { code, out, .. } = ran(&both);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("stream axis-2  ") && out.contains("\nstream axis-1  "), "{out}");
+    let CommandOutput { out, .. } = ran(&[&both[..], &["--json"]].concat());
+    let streams: Vec<StreamStatus> = serde_json::from_str(&out).expect("statuses");
+    assert_eq!(
+        streams.iter().map(|stream| &*stream.name).collect::<Vec<_>>(),
+        ["axis-2", "axis-1"]
+    );
 
     let CommandOutput { code, out, err } = ran(&["show", node, "--paths"]);
     assert_eq!((code, err.as_str()), (0, ""));
@@ -208,6 +237,12 @@ fn requests_are_sent_and_responses_printed() {
 
     let CommandOutput { code, out, err } = ran(&["reset", "axis-1", "--node", node]);
     assert_eq!((code, out.as_str(), err.as_str()), (0, "stream \"axis-1\" is reset\n", ""));
+
+    let CommandOutput { code, out, .. } =
+        ran(&["stream", "set-number", "axis-1", "4711", "--force", "--node", node]);
+    assert_eq!((code, out.as_str()), (0, "axis-1 4711 true\n"));
+    let CommandOutput { code, out, .. } = ran(&["stream", "prove", "axis-1", "--node", node]);
+    assert_eq!((code, out.as_str()), (0, "[\"axis-1\"] None \"\"\n"));
 
     let CommandOutput { code, out, err } = ran(&["reset", "axis-3", "--node", node]);
     assert_eq!((code, out.as_str()), (2, ""));

@@ -62,6 +62,7 @@ fn each_command_refuses_files_that_another_user_could_have_written() {
         ("powerlink cn --check bus.toml --node 3", "bus.toml"),
         ("stream add streams.toml --node /nowhere/sx.sock", "streams.toml"),
         ("stream change streams.toml --node /nowhere/sx.sock", "streams.toml"),
+        ("stream prove --file streams.toml --node /nowhere/sx.sock", "streams.toml"),
         ("lab shell lab.toml -- true", "lab.toml"),
     ] {
         let path = files.path(file);

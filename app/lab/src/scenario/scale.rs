@@ -229,9 +229,9 @@ fn change_singly(
         let tables = |priority| (group.one(stream, priority), "scale.toml".to_owned());
         let [(changed, file), (again, _)] = [tables(5), tables(0)];
         let requests = [
-            Request::ChangeStreams { text: changed, file: file.clone() },
-            Request::RemoveStreams { streams: vec![group.name_of(stream)] },
-            Request::AddStreams { text: again, file },
+            Request::ChangeStreams { text: changed, file: file.clone(), force: false },
+            Request::RemoveStreams { streams: vec![group.name_of(stream)], force: false },
+            Request::AddStreams { text: again, file, force: false },
         ];
         for (series, request) in series.into_iter().zip(requests) {
             recorder.record(series, done(node, &request)?.as_nanos() as u64);
@@ -248,7 +248,7 @@ fn reload(stage: &mut Stage<'_>, node: &Daemon, flows: &[Flow], streams: u32) ->
     for number in 1..=RELOADS {
         stage.show_flows(&format!("reload {number} of {RELOADS}"), flows);
         node.configure(&config(streams, number as u8))?;
-        took.push(done(node, &Request::Reload)?.as_secs_f64() * 1e3);
+        took.push(done(node, &Request::Reload { force: false })?.as_secs_f64() * 1e3);
     }
     Ok(took)
 }

@@ -85,6 +85,13 @@ impl Addition {
         self.written.check(ports, mtu_of)
     }
 
+    /// Marks the draining members of the streams, which are running by now.
+    pub fn mark_draining(&self, running: &mut StreamSet) {
+        for (stream, &block) in self.streams.iter().zip(&self.blocks) {
+            running.set_draining(&stream.name, &self.written.blocks[block].draining);
+        }
+    }
+
     /// Adds the streams to the running ones, or replaces them; returns the replaced streams.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use onbeat_report::format::count as counted;
 
 use super::reader::{Faults, Value};
 use super::repeat::Repeat;
+use super::set::DrainingMembers;
 use super::text::is_name;
 
 /// A `[[stream]]` table: one stream, or `count` of them.
@@ -18,6 +19,8 @@ pub(super) struct Block {
     pub(super) repeat: Repeat,
     pub(super) place: Location,
     pub(super) members: Vec<Location>,
+    /// Members whose paths are being removed.
+    pub(super) draining: Vec<usize>,
     pub(super) egress: Vec<Location>,
 }
 
@@ -32,6 +35,15 @@ impl Location {
     pub(super) fn of(value: &Value<'_>) -> Location {
         Location { span: value.span(), path: value.path.clone() }
     }
+}
+
+/// The draining members of unfolded streams, by the name of the stream.
+pub(super) fn draining(blocks: &[Block], streams: &[(usize, Stream)]) -> DrainingMembers {
+    let members = |(block, stream): &(usize, Stream)| {
+        let members = &blocks[*block].draining;
+        (!members.is_empty()).then(|| (stream.name.clone(), members.clone()))
+    };
+    streams.iter().filter_map(members).collect()
 }
 
 /// The streams of all tables, each with the index of its table. The node has `already` streams.

@@ -39,6 +39,7 @@ use onbeat_frer_user::PollMode;
 use onbeat_host::{Error, PrivateDirectory};
 use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
+use sha2::{Digest, Sha256};
 
 use crate::control::in_directory;
 use prp::LinkTable;
@@ -68,9 +69,12 @@ pub struct Config {
     pub prp: Option<LinkConfig>,
     /// Its wildcards, by precedence.
     pub wildcards: Vec<WildcardConfig>,
+    /// SHA-256 of the text, hexadecimal.
+    pub sha256: String,
     written: SourceText,
     /// The owner of each frame, by the number of the stream.
     taken: set::FrameOwners,
+    draining: set::DrainingMembers,
 }
 
 /// Source text of streams, for checks that follow later.
@@ -106,6 +110,10 @@ pub struct NodeConfig {
     ///
     /// [`READER_GROUP`]: crate::control::READER_GROUP
     pub readers: Option<String>,
+    /// Label of this version of the file.
+    pub tag: Option<String>,
+    /// The system that changes the node; local changes are refused then.
+    pub managed_by: Option<String>,
     /// Directory in a bpffs where the data plane is pinned.
     pub pin: PathBuf,
     /// Events of streams.
@@ -204,6 +212,7 @@ impl Config {
         check::replicas(&streams, &blocks, &ports, &faults);
 
         let warnings = faults.into_result(&source)?;
+        let draining = block::draining(&blocks, &streams);
         let streams = streams.into_iter().map(|(_, stream)| stream).collect();
         Ok(Config {
             node,
@@ -211,8 +220,10 @@ impl Config {
             streams,
             prp,
             wildcards,
+            sha256: sha256(text),
             written: SourceText { source, warnings, blocks, control },
             taken,
+            draining,
         })
     }
 
@@ -247,8 +258,9 @@ impl Config {
     /// The parts required while the node runs: the streams can be replaced; their locations in the file are
     /// dropped.
     pub fn into_parts(self) -> ConfigParts {
-        let Self { node, ports, prp, wildcards, streams, taken, .. } = self;
-        ConfigParts { node, ports, prp, wildcards, streams: StreamSet::new(streams, taken) }
+        let Self { node, ports, prp, wildcards, streams, taken, draining, sha256, .. } = self;
+        let streams = StreamSet::new(streams, taken, draining);
+        ConfigParts { node, ports, prp, wildcards, streams, sha256 }
     }
 
     /// Sets the data plane of all ports, overriding the file.
@@ -308,6 +320,8 @@ pub struct ConfigParts {
     pub wildcards: Vec<WildcardConfig>,
     /// Its streams.
     pub streams: StreamSet,
+    /// SHA-256 of the text, hexadecimal.
+    pub sha256: String,
 }
 
 /// The tables of a file.
@@ -348,6 +362,11 @@ fn read(mut table: Table<'_>, file: &str, faults: &Faults) -> Tables {
     let wildcard = wildcard.map(|value| (block::Location::of(&value), LinkTable::read(&value)));
     table.finish();
     Tables { node, control, ports, prp, streams, wildcard }
+}
+
+/// Returns the SHA-256 of a file's text, as sha256sum prints it.
+fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 /// Remedy for a control socket whose directory cannot be used.

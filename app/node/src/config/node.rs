@@ -47,6 +47,8 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
         max_streams: DEFAULT_MAX_STREAMS,
         control: PathBuf::new(),
         readers: None,
+        tag: None,
+        managed_by: None,
         pin: PathBuf::new(),
         events: EventsConfig::default(),
         guard: None,
@@ -76,6 +78,8 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
         control_at = named.as_ref().map(Value::span);
         control = named.and_then(|value| path(&value, SOCKET_PATH_LENGTH));
         config.readers = table.take("readers").and_then(|value| read_group(&value));
+        config.tag = table.take("tag").and_then(|value| read_name(&value));
+        config.managed_by = table.take("managed-by").and_then(|value| read_name(&value));
         pin = table.take("pin").and_then(|value| read_pin(&value));
         table.finish();
     }

@@ -36,6 +36,9 @@ impl FrameOwners {
     }
 }
 
+/// Members of streams whose paths are being removed, by name of the stream.
+pub(super) type DrainingMembers = HashMap<String, Vec<usize>>;
+
 /// Streams with unique names and disjoint frames.
 #[derive(Debug, Clone, Default)]
 pub struct StreamSet {
@@ -43,6 +46,7 @@ pub struct StreamSet {
     streams: BTreeMap<u32, Stream>,
     places: HashMap<String, u32>,
     taken: FrameOwners,
+    draining: DrainingMembers,
 }
 
 /// Streams before a replacement, by name; `None` for new streams.
@@ -60,10 +64,10 @@ pub(super) struct Conflict {
 
 impl StreamSet {
     /// Streams with disjoint frames; `taken` holds their owners by number.
-    pub(super) fn new(streams: Vec<Stream>, taken: FrameOwners) -> Self {
+    pub(super) fn new(streams: Vec<Stream>, taken: FrameOwners, draining: DrainingMembers) -> Self {
         let numbered = || (0u32..).zip(&streams);
         let places = numbered().map(|(place, stream)| (stream.name.clone(), place)).collect();
-        Self { places, taken, streams: (0..).zip(streams).collect() }
+        Self { places, taken, draining, streams: (0..).zip(streams).collect() }
     }
 
     /// Number of streams.
@@ -86,6 +90,19 @@ impl StreamSet {
         self.streams.get(self.places.get(name)?)
     }
 
+    /// The members of a stream whose paths are being removed.
+    pub fn draining(&self, name: &str) -> &[usize] {
+        self.draining.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Sets the members of a stream whose paths are being removed.
+    pub(super) fn set_draining(&mut self, name: &str, members: &[usize]) {
+        match members {
+            [] => self.draining.remove(name),
+            _ => self.draining.insert(name.to_owned(), members.to_vec()),
+        };
+    }
+
     /// Sets the parameters of a stream's sequence recovery.
     pub fn set_recovery(&mut self, name: &str, recovery: Recovery) {
         let stream = self.places.get(name).and_then(|place| self.streams.get_mut(place));
@@ -98,6 +115,7 @@ impl StreamSet {
     pub fn remove(&mut self, name: &str) -> Option<Stream> {
         let stream = self.streams.remove(&self.places.remove(name)?)?;
         self.taken.remove(&stream, stream.members.len());
+        self.draining.remove(name);
         Some(stream)
     }
 

@@ -62,7 +62,7 @@ fn read(value: &Value<'_>, ports: &PortIds, faults: &Faults) -> Option<StreamTab
             is_repeated: repeat.count != 1,
             generate: generate_value.filter(|_| generate),
             recover: recover_value,
-            members,
+            members: members.into_iter().map(|(member, source)| (member, source.place)).collect(),
             wildcards,
             egress,
             egress_places,
@@ -78,7 +78,9 @@ fn read(value: &Value<'_>, ports: &PortIds, faults: &Faults) -> Option<StreamTab
             "remove generate or recover; the opposite direction is a separate stream",
         );
     }
-    let (members, member_places) = members.into_iter().unzip();
+    let (members, sources): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+    let draining = (0..).zip(&sources).filter(|(_, source)| source.is_draining);
+    let draining = draining.map(|(member, _)| member).collect();
     let numbered = egress.iter().any(|egress| egress.tag == SequenceTag::RTag);
     if let (Some(value), true, false) = (&generate_value, generate, numbered || egress.is_empty()) {
         value.fault(
@@ -91,13 +93,20 @@ fn read(value: &Value<'_>, ports: &PortIds, faults: &Faults) -> Option<StreamTab
         first: Stream { name: name?, members, generate, recover, egress },
         repeat,
         place: place?,
-        members: member_places,
+        members: sources.into_iter().map(|source| source.place).collect(),
+        draining,
         egress: egress_places,
     }))
 }
 
+/// A member in the file.
+struct MemberSource {
+    place: Location,
+    is_draining: bool,
+}
+
 /// The members that identify frames of a named stream, and those of wildcards.
-type Members<'a> = (Vec<(Member, Location)>, Vec<wildcard::WildcardMember<'a>>);
+type Members<'a> = (Vec<(Member, MemberSource)>, Vec<wildcard::WildcardMember<'a>>);
 
 fn read_members<'a>(table: &mut Table<'a>, ports: &PortIds) -> Members<'a> {
     let example = "[{ port = \"talker\", identify = { type = \"null\", ... } }]";
@@ -114,9 +123,14 @@ fn read_members<'a>(table: &mut Table<'a>, ports: &PortIds) -> Members<'a> {
             .require("identify", "{ type = \"null\", destination = \"01:00:5e:00:00:01\" }")
             .and_then(|value| identify::read(&value));
         let individual = table.take("individual");
-        let location = Location::of(&value);
+        let draining = table.take("draining");
+        let is_draining = draining.as_ref().and_then(|value| value.flag()).unwrap_or(false);
+        let source = MemberSource { place: Location::of(&value), is_draining };
         match selection {
             Some(Selection::Wildcard(scope)) => {
+                if let Some(value) = draining {
+                    value.fault("a wildcard has no draining members", "remove this key");
+                }
                 table.finish();
                 let port = port?.0;
                 members.1.push(wildcard::WildcardMember { port, scope, individual, value });
@@ -126,7 +140,7 @@ fn read_members<'a>(table: &mut Table<'a>, ports: &PortIds) -> Members<'a> {
                     individual.and_then(|value| recovery::read(&value, Scope::Individual));
                 table.finish();
                 let Some(Selection::Stream(identification)) = selection else { return None };
-                members.0.push((Member { port: port?.0, identification, individual }, location));
+                members.0.push((Member { port: port?.0, identification, individual }, source));
             }
         }
         Some(())

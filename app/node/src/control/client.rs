@@ -15,7 +15,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 
 use super::{
     Event, EventStart, NodeStatus, NodeTables, READER_GROUP, READERS, Request, Response,
-    StreamPaths, orphan,
+    StreamPaths, StreamStatus, orphan,
 };
 
 /// Default directory of control sockets.
@@ -311,6 +311,17 @@ impl Client {
     pub fn status(&mut self) -> Result<NodeStatus, ClientError> {
         match self.request(&Request::Show)? {
             Response::Status { status } => Ok(*status),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Queries the state of the streams with these names, in their order.
+    ///
+    /// # Errors
+    /// The node does not respond, or has no stream of a name.
+    pub fn streams(&mut self, streams: Vec<String>) -> Result<Vec<StreamStatus>, ClientError> {
+        match self.request(&Request::Streams { streams })? {
+            Response::Streams { streams } => Ok(streams),
             _ => Err(ClientError::Unexpected),
         }
     }

@@ -135,6 +135,11 @@ pub enum EventDetail {
         /// Number of removed streams.
         removed: usize,
     },
+    /// The number of a stream's next packet was set on request.
+    NumberSet {
+        /// The number.
+        next: u16,
+    },
     /// Parameters of a stream's recovery follow the measured paths.
     RecoveryAdapted {
         /// History length; none with match recovery.
@@ -230,7 +235,7 @@ pub enum EventDetail {
 
 impl EventDetail {
     /// Name and MESSAGE_ID of each event, in alphabetical order. The catalog (packaging/catalog) has the same ids.
-    pub const MESSAGES: [(&str, &str); 43] = [
+    pub const MESSAGES: [(&str, &str); 44] = [
         ("all_rogue", "75e0a6bcb6e24c039ccf7fd8c657fd5e"),
         ("all_rogue_ended", "2915d11b173744e79676b4a4c08e486a"),
         ("frames_dropped", "e5136cbbbff54b97996482462c58e37a"),
@@ -247,6 +252,7 @@ impl EventDetail {
         ("node_lan_lost", "c85290eba5cb45ca811b3414dbe80583"),
         ("node_lan_restored", "6641febfe33b491594dfe49a319b5220"),
         ("nodes_table_full", "6c973edde9f444e3b1eb6ba9cdf66d51"),
+        ("number_set", "b1f0c9a25d7e4c03a6f4e8d1920b57ce"),
         ("other_protocol", "64df3fac69784dbbbba59212e62b9052"),
         ("own_frames_return", "629472f1924b4b0dbc48ad4f06eed62e"),
         ("path_back", "0f7cf5a7f4e640808754827f5a195df7"),
@@ -374,6 +380,7 @@ impl EventDetail {
             | Self::PortBack { .. }
             | Self::ProgramAttached { .. }
             | Self::RecoveryAdapted { .. }
+            | Self::NumberSet { .. }
             | Self::NodeAppeared { .. }
             | Self::NodeGone { .. }
             | Self::NodeLanRestored { .. }
@@ -467,6 +474,9 @@ impl fmt::Display for EventDetail {
             Self::FramesDropped { losses } => {
                 write!(f, "frames lost: {losses}")?;
                 losses.remedy().iter().try_for_each(|remedy| write!(f, ": {remedy}"))
+            }
+            Self::NumberSet { next } => {
+                write!(f, "sequence generation: the next packet has number {next}, on request")
             }
             Self::RecoveryAdapted { history_length, reset_timeout_ms } => {
                 f.write_str("recovery follows the measured paths: ")?;

@@ -35,8 +35,8 @@ pub use readers::{READER_GROUP, READERS, ReaderError};
 pub(crate) use server::in_directory;
 pub use server::{BindError, EVENT_WAIT, MAX_FOLLOWERS, Reply, Server};
 pub use status::{
-    EgressStatus, GenerationStatus, LinkState, MemberStatus, MemoryStatus, NodeStatus, PortMode,
-    PortStatus, RecoveryStatus, StreamStatus, UnknownStream,
+    EgressStatus, FileVersion, GenerationStatus, LinkState, MemberStatus, MemoryStatus, NodeStatus,
+    PortMode, PortStatus, RecoveryStatus, StreamStatus, UnknownStream,
 };
 pub use summary::{DetailedStream, NodeSummary, StreamTotals, StreamTrouble};
 pub use table::{node_table, stream_detail};
@@ -53,6 +53,11 @@ pub enum Request {
     Ping,
     /// Queries the state of the node, its ports and streams.
     Show,
+    /// Queries the state of few streams; no other stream is read.
+    Streams {
+        /// Their names.
+        streams: Vec<String>,
+    },
     /// Queries sums over all streams, and the state of few.
     Summary {
         /// Patterns of names of streams to list: `*` matches any characters, `?` one. Streams in trouble follow.
@@ -73,6 +78,31 @@ pub enum Request {
     Reset {
         /// Name of the stream.
         stream: String,
+        /// Whether another system may manage the node.
+        #[serde(default)]
+        force: bool,
+    },
+    /// Sets the number of the next packet of a stream (GenSeqNum).
+    SetNumber {
+        /// Name of the stream.
+        stream: String,
+        /// The number.
+        number: u16,
+        /// Whether another system may manage the node.
+        #[serde(default)]
+        force: bool,
+    },
+    /// Sends probes along the paths of streams: frames without R-TAG, which recovery counts and discards.
+    Prove {
+        /// Names of the streams; none: all of the text.
+        #[serde(default)]
+        streams: Vec<String>,
+        /// `[[stream]]` tables that describe the streams; none: as they are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// Name of the text in messages.
+        #[serde(default)]
+        file: String,
     },
     /// Queries events.
     Events {
@@ -89,6 +119,9 @@ pub enum Request {
         text: String,
         /// Name of the text in messages.
         file: String,
+        /// Whether another system may manage the node.
+        #[serde(default)]
+        force: bool,
     },
     /// Replaces the streams with the same names.
     ChangeStreams {
@@ -96,14 +129,24 @@ pub enum Request {
         text: String,
         /// Name of the text in messages.
         file: String,
+        /// Whether another system may manage the node.
+        #[serde(default)]
+        force: bool,
     },
     /// Removes streams: all of them, or none.
     RemoveStreams {
         /// Their names.
         streams: Vec<String>,
+        /// Whether another system may manage the node.
+        #[serde(default)]
+        force: bool,
     },
     /// Reloads the configuration file.
-    Reload,
+    Reload {
+        /// Whether another system may manage the node.
+        #[serde(default)]
+        force: bool,
+    },
     /// Removes the node and stops the daemon.
     Stop,
 }
@@ -114,16 +157,32 @@ impl Request {
         match self {
             Self::Ping
             | Self::Show
+            | Self::Streams { .. }
             | Self::Summary { .. }
             | Self::Paths { .. }
             | Self::Nodes
             | Self::Events { .. } => true,
             Self::Reset { .. }
+            | Self::SetNumber { .. }
+            | Self::Prove { .. }
             | Self::AddStreams { .. }
             | Self::ChangeStreams { .. }
             | Self::RemoveStreams { .. }
-            | Self::Reload
+            | Self::Reload { .. }
             | Self::Stop => false,
+        }
+    }
+
+    /// Whether it changes streams without `force`, which a node that another system manages refuses.
+    pub fn is_unforced_change(&self) -> bool {
+        match self {
+            Self::Reset { force, .. }
+            | Self::SetNumber { force, .. }
+            | Self::AddStreams { force, .. }
+            | Self::ChangeStreams { force, .. }
+            | Self::RemoveStreams { force, .. }
+            | Self::Reload { force } => !force,
+            _ => false,
         }
     }
 }
@@ -172,11 +231,19 @@ pub enum Response {
         node: String,
         /// Process id of the daemon.
         pid: u32,
+        /// Its file; none: an earlier version of onbeat.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        configuration: Option<FileVersion>,
     },
     /// To [`Request::Show`].
     Status {
         /// The state.
         status: Box<NodeStatus>,
+    },
+    /// To [`Request::Streams`].
+    Streams {
+        /// The streams, in the order of the request.
+        streams: Vec<StreamStatus>,
     },
     /// To [`Request::Summary`].
     Summary {

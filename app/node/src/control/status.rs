@@ -17,6 +17,9 @@ pub struct NodeStatus {
     pub pid: u32,
     /// Seconds since the daemon started.
     pub uptime_s: u64,
+    /// Its file.
+    #[serde(default)]
+    pub configuration: FileVersion,
     /// Data plane, unless a port has another one: `xdp`, `packet` or `xsk`.
     pub data_plane: String,
     /// Why frames that left are not counted: `output_packets` of ports are then frames handed to them.
@@ -34,6 +37,23 @@ pub struct NodeStatus {
     pub wildcards: Vec<WildcardStatus>,
 }
 
+/// The configuration file of a node, and its version.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileVersion {
+    /// Its path, as on the command line.
+    pub file: String,
+    /// SHA-256 of the content that was read last.
+    pub sha256: String,
+    /// Its key `tag`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// Its key `managed-by`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub managed_by: Option<String>,
+    /// Whether streams were added, changed or removed one by one since then.
+    pub streams_changed: bool,
+}
+
 /// The node has no stream with this name.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -45,17 +65,28 @@ impl NodeStatus {
     /// # Errors
     /// There is no such stream.
     pub fn stream(&self, name: &str) -> Result<&StreamStatus, UnknownStream> {
+        let names = self.streams.iter().map(|stream| stream.name.as_str());
+        let found = self.streams.iter().find(|stream| stream.name == name);
+        found.ok_or_else(|| UnknownStream::new(&self.node, name, names))
+    }
+}
+
+impl UnknownStream {
+    /// Creates the error of a node with these streams.
+    pub(crate) fn new<'a>(
+        node: &str,
+        name: &str,
+        mut streams: impl Iterator<Item = &'a str>,
+    ) -> UnknownStream {
         /// Maximum number of names in the message.
         const NAMED: usize = 16;
-        self.streams.iter().find(|stream| stream.name == name).ok_or_else(|| {
-            let names: Vec<&str> = self.streams.iter().map(|stream| stream.name.as_str()).collect();
-            let more = if names.len() > NAMED { ", ... (all of them: onbeat show)" } else { "" };
-            let streams = match names.as_slice() {
-                [] => "it has no streams".to_owned(),
-                _ => format!("streams: {}{more}", names[..names.len().min(NAMED)].join(", ")),
-            };
-            UnknownStream(format!("node {:?} has no stream {name:?}; {streams}", self.node))
-        })
+        let names: Vec<&str> = streams.by_ref().take(NAMED).collect();
+        let more = if streams.next().is_some() { ", ... (all of them: onbeat show)" } else { "" };
+        let streams = match names.as_slice() {
+            [] => "it has no streams".to_owned(),
+            _ => format!("streams: {}{more}", names.join(", ")),
+        };
+        UnknownStream(format!("node {node:?} has no stream {name:?}; {streams}"))
     }
 }
 
@@ -195,6 +226,9 @@ pub struct MemberStatus {
     /// It delivers no packets, while other members do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
+    /// Its path is being removed: key `draining`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draining: bool,
     /// Its individual recovery, if any.
     pub individual: Option<RecoveryStatus>,
 }

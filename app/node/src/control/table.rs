@@ -7,7 +7,7 @@ use onbeat_frer::counters::Counters;
 use onbeat_report::format::{count, integer};
 use onbeat_report::table::{Alignment, TextTable};
 
-use super::status::{LinkState, NodeStatus, RecoveryStatus, StreamStatus};
+use super::status::{FileVersion, LinkState, NodeStatus, RecoveryStatus, StreamStatus};
 use super::wildcards;
 
 /// Mark of the output of a stream while one of its ports loses frames.
@@ -39,6 +39,7 @@ pub fn node_table(status: &NodeStatus) -> String {
         status.data_plane,
         status.streams.len(),
     );
+    text += &version_line(&status.configuration);
     let mut ports = columns(&[
         "PORT",
         "INTERFACE",
@@ -148,6 +149,19 @@ pub fn node_table(status: &NodeStatus) -> String {
     text
 }
 
+/// The version of the file, where it has a tag, another system manages it, or it differs from the streams.
+fn version_line(version: &FileVersion) -> String {
+    let FileVersion { file, sha256, tag, managed_by, streams_changed } = version;
+    if tag.is_none() && managed_by.is_none() && !streams_changed {
+        return String::new();
+    }
+    let tag = tag.iter().map(|tag| format!("  tag {tag}"));
+    let manager = managed_by.iter().map(|by| format!("  managed by {by}"));
+    let changed = streams_changed.then(|| "  streams changed since".to_owned());
+    let rest: String = tag.chain(manager).chain(changed).collect();
+    format!("file {file}  sha256 {sha256}{rest}\n\n")
+}
+
 /// All counters of one stream.
 pub fn stream_detail(stream: &StreamStatus) -> String {
     let mut text = format!("stream {}  {}\n", stream.name, function(stream));
@@ -158,8 +172,12 @@ pub fn stream_detail(stream: &StreamStatus) -> String {
     for member in &stream.members {
         let input = integer(member.input_packets);
         let lost = if member.lost { "  lost" } else { "" };
+        let draining = if member.draining { "  draining" } else { "" };
         let identification = &member.identification;
-        line("member", format!("{} ({identification})  input {input}{lost}", member.port));
+        line(
+            "member",
+            format!("{} ({identification})  input {input}{lost}{draining}", member.port),
+        );
         if let Some(individual) = &member.individual {
             line("", format!("individual recovery: {}", recovery_line(individual)));
         }
@@ -252,12 +270,14 @@ mod tests {
             identification: "null".into(),
             input_packets: 1_000,
             lost: port == "path2",
+            draining: false,
             individual: None,
         };
         NodeStatus {
             node: "a".into(),
             pid: 42,
             uptime_s: 90_061,
+            configuration: FileVersion::default(),
             data_plane: "xdp".into(),
             output_gap: None,
             memory: Some(MemoryStatus {

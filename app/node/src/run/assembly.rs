@@ -342,6 +342,22 @@ impl Node {
         Ok(true)
     }
 
+    /// Sets the number of a stream's next packet.
+    ///
+    /// # Errors
+    /// There is no such stream, or it numbers no packets.
+    pub(super) fn set_number(&mut self, name: &str, number: u16) -> Result<()> {
+        if self.setup.streams.get(name).is_none() {
+            return Err(Error::NoStream { stream: name.to_owned() });
+        }
+        if !self.plane.set_number(name, number)? {
+            return Err(Error::NoNumbers { stream: name.to_owned() });
+        }
+        let subject = EventSubject { stream: Some(name), ..EventSubject::default() };
+        self.events.record(&subject, EventDetail::NumberSet { next: number });
+        Ok(())
+    }
+
     /// Polls the streams that are due.
     pub(super) fn poll_streams(&mut self) -> Result<()> {
         let now_ns = monotonic_ns();

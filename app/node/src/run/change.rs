@@ -11,7 +11,7 @@ use super::attach::EgressPorts;
 use super::error::{Error, Result};
 use super::events::EventSubject;
 use super::setup::names;
-use crate::config::{Addition, StreamOperation};
+use crate::config::{Addition, NodeConfig, StreamOperation};
 use crate::control::EventDetail;
 
 impl Node {
@@ -44,10 +44,11 @@ impl Node {
                 return Err(error);
             }
         };
+        addition.mark_draining(&mut self.setup.streams);
         self.keep_counters(counted);
         log_warnings(&warnings);
         for stream in &addition.streams {
-            self.watcher.set(stream);
+            self.watcher.set(stream, self.setup.streams.draining(&stream.name));
             let sweep = [self.sweep, sweep_interval(stream)];
             self.sweep = sweep.into_iter().flatten().min();
         }
@@ -86,6 +87,15 @@ impl Node {
         Ok(self.changed(gone.into_iter(), changes))
     }
 
+    /// Refuses a change while another system manages the node.
+    pub(super) fn refuse_if_managed(&self) -> Result<()> {
+        let NodeConfig { name, managed_by, .. } = &self.setup.node;
+        match managed_by.clone() {
+            Some(manager) => Err(Error::Managed { node: name.clone(), manager }),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses the name of a wildcard, which only the file changes.
     fn refuse_wildcard(&self, name: &str) -> Result<()> {
         if self.setup.wildcards.iter().any(|wildcard| wildcard.name == name) {
@@ -101,6 +111,7 @@ impl Node {
         changes: Changes,
     ) -> EventDetail {
         let Changes { added, changed, removed, .. } = changes;
+        self.setup.changed = true;
         let stream = if names.len() == 1 { names.next() } else { None };
         let subject = EventSubject { stream, ..EventSubject::default() };
         let what = EventDetail::Streams { added, changed, removed };

@@ -387,7 +387,8 @@ mod tests {
                 server.step(Instant::now(), |request| {
                     assert_eq!(*request, Request::Ping);
                     answered = true;
-                    Reply::Now(Response::Pong { node: "other".into(), pid: std::process::id() })
+                    let (node, pid) = ("other".into(), std::process::id());
+                    Reply::Now(Response::Pong { node, pid, configuration: None })
                 });
             }
             server.flush(EXIT_TIMEOUT);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::config::{ConfigError, LoadError, TRAILER, UnsupportedBackend, name_rule};
-use crate::control::{BindError, ClientError};
+use crate::control::{BindError, ClientError, UnknownStream};
 use crate::service::MissingDropIns;
 
 /// Error of running or changing a node.
@@ -194,11 +194,68 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// A requested stream does not exist.
+    #[error(transparent)]
+    Unknown(#[from] UnknownStream),
+    /// Another system changes the node.
+    #[error(
+        "node {node:?} is managed by {manager:?} (managed-by in its file), which undoes other changes; change it there, \
+         or repeat the command with --force"
+    )]
+    Managed {
+        /// The node.
+        node: String,
+        /// The system.
+        manager: String,
+    },
     /// The stream does not exist.
     #[error("the node has no stream {stream:?}; onbeat show lists the streams")]
     NoStream {
         /// Its name.
         stream: String,
+    },
+    /// The stream has no sequence generation.
+    #[error(
+        "stream {stream:?} numbers no packets; set the number where the stream has generate = true, at its talker"
+    )]
+    NoNumbers {
+        /// Its name.
+        stream: String,
+    },
+    /// Probes of a stream have no paths.
+    #[error("stream {stream:?} cannot be proved: {why}")]
+    NotProvable {
+        /// Its name.
+        stream: String,
+        /// Cause and remedy.
+        why: String,
+    },
+    /// Too many streams to prove at once.
+    #[error(
+        "too many streams to prove at once: {streams}, at most {most} in a request; prove fewer at a time"
+    )]
+    ManyProved {
+        /// Their number.
+        streams: usize,
+        /// Maximum number.
+        most: usize,
+    },
+    /// A probe was not sent.
+    #[error(
+        "stream {stream:?}: a probe of {octets} octets cannot be sent by port {port:?} ({interface}): {source}; check its \
+         link and MTU (ip link show {interface})"
+    )]
+    Probe {
+        /// The stream.
+        stream: String,
+        /// The length of the frame without FCS.
+        octets: usize,
+        /// The port.
+        port: String,
+        /// Its interface.
+        interface: String,
+        /// Cause.
+        source: std::io::Error,
     },
     /// A change that requires a restart.
     #[error(

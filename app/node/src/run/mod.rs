@@ -28,6 +28,7 @@ mod paths;
 mod peers;
 mod port;
 mod port_counters;
+mod prove;
 mod prp;
 mod setup;
 mod status;
@@ -292,7 +293,13 @@ fn serve(
         }
         if reload {
             log_failure(notifier.reloading());
-            let outcome = do_reload(node);
+            let outcome = match node.refuse_if_managed() {
+                Ok(()) => do_reload(node),
+                Err(error) => {
+                    tracing::error!("SIGHUP is refused: {error}");
+                    Err(error.to_string())
+                }
+            };
             log_failure(notifier.ready(&outcome.unwrap_or_else(|error| error)));
         }
         while let Some(event) = monitor.next_event()? {
@@ -390,10 +397,19 @@ fn do_reload(node: &mut Node) -> std::result::Result<String, String> {
 fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> Reply {
     let done = |message| Response::Done { message };
     let failed = |error: Error| Response::Error { message: error.to_string() };
+    if let (true, Err(error)) = (request.is_unforced_change(), node.refuse_if_managed()) {
+        return Reply::Now(failed(error));
+    }
     Reply::Now(match request {
-        Request::Ping => {
-            Response::Pong { node: node.setup.node.name.clone(), pid: std::process::id() }
-        }
+        Request::Ping => Response::Pong {
+            node: node.setup.node.name.clone(),
+            pid: std::process::id(),
+            configuration: Some(node.setup.version(&node.file)),
+        },
+        Request::Streams { streams } => match status::read_streams(node, streams) {
+            Ok(streams) => Response::Streams { streams },
+            Err(error) => failed(error),
+        },
         Request::Show => {
             node.refresh_peers();
             node.read_output();
@@ -431,7 +447,7 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
             }
             response
         }
-        Request::Reset { stream } => match node.reset(stream) {
+        Request::Reset { stream, .. } => match node.reset(stream) {
             Ok(true) => done(format!("stream {stream:?} is reset")),
             Ok(false) => {
                 let names: Vec<_> =
@@ -441,16 +457,24 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
             }
             Err(error) => failed(error),
         },
-        Request::AddStreams { text, file } => node
+        Request::SetNumber { stream, number, .. } => match node.set_number(stream, *number) {
+            Ok(()) => done(format!("stream {stream:?}: the next packet has number {number}")),
+            Err(error) => failed(error),
+        },
+        Request::Prove { streams, text, file } => {
+            let text = text.as_deref().map(|text| (text, file.as_str()));
+            prove::prove(node, streams, text).map_or_else(failed, done)
+        }
+        Request::AddStreams { text, file, .. } => node
             .put_streams(StreamOperation::Add, text, file)
             .map_or_else(failed, |made| done(made.to_string())),
-        Request::ChangeStreams { text, file } => node
+        Request::ChangeStreams { text, file, .. } => node
             .put_streams(StreamOperation::Change, text, file)
             .map_or_else(failed, |made| done(made.to_string())),
-        Request::RemoveStreams { streams } => {
+        Request::RemoveStreams { streams, .. } => {
             node.remove_streams(streams).map_or_else(failed, |made| done(made.to_string()))
         }
-        Request::Reload => match do_reload(node) {
+        Request::Reload { .. } => match do_reload(node) {
             Ok(message) => done(message),
             Err(message) => Response::Error { message },
         },

@@ -1,5 +1,7 @@
 //! The active configuration of a node, and the connections of its ports by streams.
 
+use std::path::Path;
+
 use onbeat_frer::spec::{PortId, Stream};
 
 use super::prp::MAX_MTU;
@@ -7,6 +9,7 @@ use crate::config::{
     Config, ConfigParts, LinkConfig, NarrowPath, NodeConfig, PortConfig, StreamSet, WildcardConfig,
     narrow_paths,
 };
+use crate::control::FileVersion;
 
 /// The active configuration: the file, and later changes of single streams.
 #[derive(Debug)]
@@ -19,15 +22,19 @@ pub(super) struct Setup {
     /// By precedence.
     pub(super) wildcards: Vec<WildcardConfig>,
     pub(super) streams: StreamSet,
+    /// SHA-256 of the file.
+    sha256: String,
+    /// Whether streams were changed since the file was read.
+    pub(super) changed: bool,
     /// By ingress port: the set of egress ports of present and past streams.
     connected: Vec<u64>,
 }
 
 impl From<Config> for Setup {
     fn from(config: Config) -> Self {
-        let ConfigParts { node, ports, prp, wildcards, streams } = config.into_parts();
+        let ConfigParts { node, ports, prp, wildcards, streams, sha256 } = config.into_parts();
         let connected = connections(ports.len(), streams.iter());
-        Self { node, ports, prp, wildcards, streams, connected }
+        Self { node, ports, prp, wildcards, streams, sha256, changed: false, connected }
     }
 }
 
@@ -48,6 +55,17 @@ impl Setup {
             *host = host.map(|mtu| mtu.min(MAX_MTU));
         }
         narrow_paths(self.streams.iter(), self.links(), &mtus).collect()
+    }
+
+    /// The file and its version.
+    pub(super) fn version(&self, file: &Path) -> FileVersion {
+        FileVersion {
+            file: file.display().to_string(),
+            sha256: self.sha256.clone(),
+            tag: self.node.tag.clone(),
+            managed_by: self.node.managed_by.clone(),
+            streams_changed: self.changed,
+        }
     }
 
     /// Adds the connections of these streams; returns whether one is new.

@@ -12,7 +12,7 @@ use super::port_counters::shares;
 use crate::config::PortConfig;
 use crate::control::{
     EgressStatus, GenerationStatus, LinkState, MemberStatus, MemoryStatus, NodeStatus, PortMode,
-    PortStatus, RecoveryStatus, StreamStatus,
+    PortStatus, RecoveryStatus, StreamStatus, UnknownStream,
 };
 
 /// Reads the state of a node.
@@ -31,6 +31,7 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
         node: setup.node.name.clone(),
         pid: std::process::id(),
         uptime_s: node.started.elapsed().as_secs(),
+        configuration: setup.version(&node.file),
         memory: memory(node)?,
         data_plane: setup.node.backend.to_string(),
         output_gap: node.plane.output_gap().map(str::to_owned),
@@ -38,6 +39,21 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
         wildcards: node.wildcard_status()?,
         ports: ports(node, sums)?,
     })
+}
+
+/// Reads the streams with these names, and no others.
+pub(super) fn read_streams(node: &Node, names: &[String]) -> Result<Vec<StreamStatus>> {
+    node.plane.expire()?;
+    let read = |name: &String| {
+        let stream = node.setup.streams.get(name);
+        let reading = node.plane.read_stream(name)?;
+        let (Some(stream), Some(reading)) = (stream, reading) else {
+            let streams = node.setup.streams.iter().map(|stream| stream.name.as_str());
+            return Err(UnknownStream::new(&node.setup.node.name, name, streams).into());
+        };
+        Ok(of_stream(node, stream, &reading))
+    };
+    names.iter().map(read).collect()
 }
 
 /// By port: the sums of streams that the node no longer has.
@@ -68,6 +84,7 @@ pub(super) fn of_stream(node: &Node, stream: &Stream, reading: &StreamReading) -
     let name = |port| node.setup.port(port).name.clone();
     let members = stream.members.iter().zip(&reading.members);
     let watcher = &node.watcher;
+    let draining = node.setup.streams.draining(&stream.name);
     let latent = watcher.latent(&stream.name);
     StreamStatus {
         name: stream.name.clone(),
@@ -76,6 +93,7 @@ pub(super) fn of_stream(node: &Node, stream: &Stream, reading: &StreamReading) -
             .map(|(number, (member, reading))| MemberStatus {
                 port: name(member.port),
                 lost: watcher.is_lost(&stream.name, number),
+                draining: draining.contains(&number),
                 identification: member.identification.kind().name().to_string(),
                 input_packets: reading.input,
                 individual: reading.individual.map(|r| of_recovery(&r, 0, 0)),

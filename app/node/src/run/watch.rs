@@ -57,6 +57,8 @@ struct WatchedStream {
     /// `None` before the first poll.
     watch: Option<StreamMonitor>,
     latent: Option<LatentErrorMonitor>,
+    /// Members whose paths are being removed.
+    draining: Box<[usize]>,
     /// If parameters follow the paths.
     paths: Option<FollowedPaths>,
 }
@@ -76,17 +78,19 @@ impl Watcher {
     /// Monitors these streams from now on. Unchanged streams keep their state.
     pub(super) fn update(&mut self, config: EventsConfig, before: &StreamSet, now: &StreamSet) {
         self.config = config;
-        let stays =
-            |name: &str| now.get(name).is_some_and(|stream| before.get(name) == Some(stream));
+        let stays = |name: &str| {
+            now.get(name).is_some_and(|stream| before.get(name) == Some(stream))
+                && before.draining(name) == now.draining(name)
+        };
         let gone: Vec<_> =
             self.streams.keys().filter(|name| now.get(name).is_none()).cloned().collect();
         gone.iter().for_each(|name| self.remove(name));
         let new: Vec<_> = now.iter().filter(|stream| !stays(&stream.name)).collect();
-        new.into_iter().for_each(|stream| self.set(stream));
+        new.into_iter().for_each(|stream| self.set(stream, now.draining(&stream.name)));
     }
 
-    /// Monitors a new or changed stream.
-    pub(super) fn set(&mut self, stream: &Stream) {
+    /// Monitors a new or changed stream. Members that are `draining` lose no paths.
+    pub(super) fn set(&mut self, stream: &Stream, draining: &[usize]) {
         let (latent, paths) = match self.take(&stream.name) {
             Some(before) => (before.latent, before.paths),
             None => (None, None),
@@ -104,7 +108,10 @@ impl Watcher {
         let name: Rc<str> = stream.name.as_str().into();
         // Its first poll, which starts the monitoring, is the next.
         self.due.insert((0, Rc::clone(&name)));
-        self.streams.insert(name, WatchedStream { latent, paths, ..WatchedStream::default() });
+        self.streams.insert(
+            name,
+            WatchedStream { latent, paths, draining: draining.into(), ..WatchedStream::default() },
+        );
     }
 
     /// Sets the reset timeouts that events of a stream report.
@@ -288,6 +295,7 @@ impl WatchedStream {
     ) {
         let start = || StreamMonitor::new(reading).with_timeouts(reporter.stream);
         let watch = self.watch.get_or_insert_with(start);
+        watch.set_draining(&self.draining);
         watch.update(&config.rules, now_ns, reading, cause, |event| {
             reporter.report(event.member, EventDetail::Watch(event.kind));
         });

@@ -56,6 +56,29 @@ fn a_node_without_a_table_is_named_after_its_file() {
 }
 
 #[test]
+fn a_file_has_a_tag_a_manager_and_draining_members() {
+    let text = |draining: &str| {
+        format!(
+            "[node]\ntag = \"gen-7\"\nmanaged-by = \"fleet\"\n{PORTS}[[stream]]\nname = \"s-{{n}}\"\ncount = 2\n\
+             step = {{ destination = 1 }}\nrecover = {{ history-length = 64 }}\nmember = [\n\
+             {{ port = \"talker\", identify = {{ type = \"null\", destination = \"01:00:5e:00:00:01\" }} }},\n\
+             {{ port = \"path1\"{draining}, identify = {{ type = \"null\", destination = \"01:00:5e:00:00:01\" }} }},\n\
+             ]\negress = [{{ port = \"app\" }}]\n"
+        )
+    };
+    let parse = |draining| Config::parse(&text(draining), "a.toml").unwrap();
+    let config = parse(", draining = true");
+    let node = &config.node;
+    assert_eq!((node.tag.as_deref(), node.managed_by.as_deref()), (Some("gen-7"), Some("fleet")));
+    // The data plane does not change, so that the state of the stream is kept.
+    assert_eq!(config.streams, parse("").streams);
+    assert_ne!(config.sha256, parse("").sha256);
+    let streams = config.into_parts().streams;
+    assert_eq!((streams.draining("s-0"), streams.draining("s-1")), (&[1][..], &[1][..]));
+    assert!(parse(", draining = false").into_parts().streams.draining("s-0").is_empty());
+}
+
+#[test]
 fn a_guard_by_its_table() {
     use onbeat_irq_guard as guard;
     assert_eq!(parse("").node.guard, None);

@@ -34,7 +34,7 @@ impl Directory {
 
 fn handle(request: &Request) -> Reply {
     Reply::Now(match request {
-        Request::Ping => Response::Pong { node: "a".into(), pid: 7 },
+        Request::Ping => Response::Pong { node: "a".into(), pid: 7, configuration: None },
         Request::Show => {
             // Larger than any socket buffer: it takes many partial writes.
             let stream = |n| StreamStatus { name: format!("axis-{n}"), ..StreamStatus::default() };
@@ -43,15 +43,21 @@ fn handle(request: &Request) -> Reply {
             Response::Status { status: Box::new(status) }
         }
         Request::Events { .. } => return Reply::Later(nothing()),
-        Request::Reset { stream } => Response::Error { message: format!("no stream {stream:?}") },
+        Request::Reset { stream, .. } => {
+            Response::Error { message: format!("no stream {stream:?}") }
+        }
         Request::AddStreams { text, .. } | Request::ChangeStreams { text, .. } => {
             Response::Done { message: format!("{} octets", text.len()) }
         }
-        Request::RemoveStreams { streams } => Response::Done { message: streams.join(", ") },
+        Request::RemoveStreams { streams, .. } => Response::Done { message: streams.join(", ") },
         Request::Summary { .. } => Response::Summary { summary: Box::default() },
         Request::Paths { .. } => Response::Paths { streams: Vec::new() },
         Request::Nodes => Response::Nodes { nodes: Box::default() },
-        Request::Reload | Request::Stop => Response::Done { message: "done".into() },
+        Request::Streams { .. } => Response::Streams { streams: Vec::new() },
+        Request::SetNumber { .. }
+        | Request::Prove { .. }
+        | Request::Reload { .. }
+        | Request::Stop => Response::Done { message: "done".into() },
     })
 }
 
@@ -83,10 +89,11 @@ fn every_request_gets_its_answer_on_one_connection() {
     serve_while(&mut server, || {
         let mut client = Client::to_node(None, directory.0.path()).unwrap();
         let pong = client.request(&Request::Ping).unwrap();
-        assert_eq!(pong, Response::Pong { node: "a".into(), pid: 7 });
+        assert_eq!(pong, Response::Pong { node: "a".into(), pid: 7, configuration: None });
         let Response::Status { status } = client.request(&Request::Show).unwrap() else { panic!() };
         assert_eq!(status.streams.len(), 20_000);
-        let refused = client.request(&Request::Reset { stream: "x".into() }).unwrap_err();
+        let refused =
+            client.request(&Request::Reset { stream: "x".into(), force: false }).unwrap_err();
         assert_eq!(refused.to_string(), "no stream \"x\"");
         assert_eq!(
             client.request(&Request::Stop).unwrap(),
@@ -121,8 +128,8 @@ fn a_request_may_be_long_and_an_endless_one_is_cut_off() {
     let mut server = Server::bind(&directory.socket()).unwrap();
     let answer = serve_while(&mut server, || {
         let mut client = Client::connect(&directory.socket()).unwrap();
-        let (text, file) = ("x".repeat(MOST - 100), "-".into());
-        let taken = client.request(&Request::AddStreams { text, file }).unwrap();
+        let (text, file, force) = ("x".repeat(MOST - 100), "-".into(), false);
+        let taken = client.request(&Request::AddStreams { text, file, force }).unwrap();
         assert_eq!(taken, Response::Done { message: format!("{} octets", MOST - 100) });
 
         let mut stream = UnixStream::connect(directory.socket()).unwrap();
@@ -440,7 +447,7 @@ fn an_answer_brings_no_control_characters() {
         let text = "a\u{1b}[2J\u{9b}\n\t".to_owned();
         Reply::Now(match request {
             Request::Ping => Response::Error { message: text },
-            _ => Response::Pong { node: text, pid: 1 },
+            _ => Response::Pong { node: text, pid: 1, configuration: None },
         })
     };
     std::thread::scope(|scope| {
@@ -456,7 +463,10 @@ fn an_answer_brings_no_control_characters() {
         let clean = "a\\u{1b}[2J\\u{9b}\n\t";
         let (error, response) = client.join().unwrap();
         assert_eq!(error, clean);
-        assert_eq!(response, Response::Pong { node: clean.to_owned(), pid: 1 });
+        assert_eq!(
+            response,
+            Response::Pong { node: clean.to_owned(), pid: 1, configuration: None }
+        );
     });
 }
 

@@ -71,7 +71,7 @@ impl Node {
 
 fn handle(request: &Request) -> Reply {
     Reply::Now(match request {
-        Request::Ping => Response::Pong { node: "a".into(), pid: 7 },
+        Request::Ping => Response::Pong { node: "a".into(), pid: 7, configuration: None },
         Request::Show => {
             let stream = |n| StreamStatus { name: format!("axis-{n}"), ..StreamStatus::default() };
             let streams = (0..20_000).map(stream).collect();
@@ -86,20 +86,24 @@ fn handle(request: &Request) -> Reply {
     })
 }
 
-fn every_request() -> [Request; 12] {
+fn every_request() -> [Request; 15] {
     let (stream, text, file) = ("axis".to_owned(), String::new(), "-".to_owned());
+    let (streams, force) = (vec![stream.clone()], true);
     [
         Request::Ping,
         Request::Show,
+        Request::Streams { streams: streams.clone() },
         Request::Summary { streams: Vec::new(), limit: 100 },
         Request::Paths { stream: None },
         Request::Nodes,
         Request::Events { since: None, wait: false },
-        Request::Reset { stream: stream.clone() },
-        Request::AddStreams { text: text.clone(), file: file.clone() },
-        Request::ChangeStreams { text, file },
-        Request::RemoveStreams { streams: vec![stream] },
-        Request::Reload,
+        Request::Reset { stream: stream.clone(), force },
+        Request::SetNumber { stream, number: 7, force },
+        Request::Prove { streams: streams.clone(), text: None, file: file.clone() },
+        Request::AddStreams { text: text.clone(), file: file.clone(), force },
+        Request::ChangeStreams { text, file, force },
+        Request::RemoveStreams { streams, force },
+        Request::Reload { force },
         Request::Stop,
     ]
 }

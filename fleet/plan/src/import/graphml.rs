@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::{Draft, Fault, delay_of_km, fault};
+use super::{Draft, Fault, fault, speed_and_delay};
 
 /// Most elements of a document.
 const MOST_NODES: u32 = 5_000_000;
@@ -67,15 +67,10 @@ pub(super) fn read(draft: &mut Draft, text: &str) -> Result<(), Fault> {
         }
         opposite.insert((a, b));
         let data = data(edge);
-        let number = |names: &[&str]| {
-            let value = names.iter().find_map(|name| data.get(*name)?.parse::<f64>().ok());
+        let (speed, delay) = speed_and_delay(|name| {
+            let value = data.get(&name.to_lowercase())?.parse::<f64>().ok();
             value.filter(|value| value.is_finite() && *value >= 0.0)
-        };
-        let speed = number(&["speed_mbps", "speed-mbps"])
-            .or_else(|| number(&["linkspeedraw"]).map(|bits| bits / 1e6))
-            .map(|mbps| mbps.round() as u64);
-        let delay = number(&["delay_ns", "delay-ns"]).map(|ns| ns.round() as u64);
-        let delay = delay.or_else(|| number(&["dist", "length_km"]).map(delay_of_km));
+        });
         let [a, b] =
             [(a, "sourceport"), (b, "targetport")].map(|(node, name)| match edge.attribute(name) {
                 Some(port) => {

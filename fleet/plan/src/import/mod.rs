@@ -302,6 +302,17 @@ fn identifier(value: &Value) -> Option<String> {
     }
 }
 
+/// Speed in Mbit/s and delay in nanoseconds of a link, from its attributes by name.
+fn speed_and_delay(number: impl Fn(&str) -> Option<f64>) -> (Option<u64>, Option<u64>) {
+    let first = |names: &[&str]| names.iter().find_map(|name| number(name));
+    let rounded = |value: f64| value.round() as u64;
+    let mbps = first(&["speed_mbps", "speed-mbps"]);
+    let mbps = mbps.or_else(|| first(&["LinkSpeedRaw"]).map(|bits| bits / 1e6));
+    let delay_ns = first(&["delay_ns", "delay-ns"]).map(rounded);
+    let delay_ns = delay_ns.or_else(|| first(&["dist", "length_km"]).map(delay_of_km));
+    (mbps.map(rounded), delay_ns)
+}
+
 /// Nanoseconds of a length in km, in glass.
 fn delay_of_km(km: f64) -> u64 {
     (km * 5000.0).round() as u64

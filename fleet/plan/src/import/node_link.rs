@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Draft, Fault, delay_of_km, fault, identifier, list, number, text};
+use super::{Draft, Fault, fault, identifier, list, number, speed_and_delay, text};
 
 /// Reads nodes, and links under `links` or `edges`.
 pub(super) fn read(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
@@ -28,14 +28,9 @@ pub(super) fn read(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
             continue;
         }
         let properties = link.get("properties").unwrap_or(link);
-        let value = |names: &[&str]| {
-            names.iter().find_map(|name| number(properties.get(name).or_else(|| link.get(name))?))
-        };
-        let speed = value(&["speed_mbps", "speed-mbps"]).map(|mbps| mbps.round() as u64);
-        let delay = value(&["delay_ns", "delay-ns"]).map(|ns| ns.round() as u64);
-        let delay = delay.or_else(|| value(&["dist", "length_km"]).map(delay_of_km));
-        let ends = [a, b].map(|node| draft.fresh_port(node, speed));
-        let [a, b] = ends;
+        let (speed, delay) =
+            speed_and_delay(|name| number(properties.get(name).or_else(|| link.get(name))?));
+        let [a, b] = [a, b].map(|node| draft.fresh_port(node, speed));
         draft.link(a, b, delay);
     }
     draft.index_labels();

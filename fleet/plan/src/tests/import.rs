@@ -22,7 +22,8 @@ for number in range(60):
     labels = {node: f"Städt/{node} \"&<" for node in graph}
     networkx.set_node_attributes(graph, labels, "label")
     for edge in graph.edges(keys=True) if kind is networkx.MultiGraph else graph.edges():
-        graph.edges[edge]["speed_mbps"] = 100
+        name, speed = [("speed_mbps", 100), ("LinkSpeedRaw", 1e8)][number % 2]
+        graph.edges[edge][name] = speed
         graph.edges[edge]["dist"] = 2.5
     if kind is networkx.MultiGraph:
         graph.add_edge(0, 1)

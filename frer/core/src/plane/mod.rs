@@ -380,6 +380,11 @@ impl Plane {
         self.stream(name).map(|state| state.reset(now_ns)).is_some()
     }
 
+    /// Sets the number of the next packet of a stream (GenSeqNum); returns whether the stream numbers packets.
+    pub fn set_number(&mut self, name: &str, number: u16) -> bool {
+        self.stream(name).is_some_and(|state| state.set_number(number))
+    }
+
     /// Resets recovery functions whose timeout has passed without a packet.
     pub fn expire(&mut self, now_ns: u64) {
         self.expire_some(now_ns, 0, usize::MAX);

@@ -164,6 +164,10 @@ impl State {
         }
     }
 
+    pub(super) fn set_number(&mut self, number: u16) -> bool {
+        self.generate.as_mut().map(|generate| generate.set(number)).is_some()
+    }
+
     pub(super) fn read_paths(&self) -> Option<PathsReading> {
         let (sequence, paths) = (self.sequence.as_ref()?, self.paths.as_ref()?);
         Some(PathsReading { members: paths.members.clone(), gap_ns: sequence.longest_gap_ns() })

@@ -157,6 +157,19 @@ fn a_lost_path_with_sporadic_packets_is_not_back() {
 }
 
 #[test]
+fn a_draining_member_is_not_lost() {
+    let mut w = MonitoredStream::new(stream(3));
+    w.watch.set_draining(&[1]);
+    let mut reported = Vec::new();
+    for _ in 0..10 {
+        w.packets(100, &[0]);
+        reported.extend(w.update().into_iter().map(|event| event.member));
+    }
+    assert_eq!(reported, [Some(2)]);
+    assert!(!w.watch.is_lost(1) && w.watch.is_lost(2));
+}
+
+#[test]
 fn without_sequence_recovery_no_path_is_lost() {
     let mut reading = stream(2);
     reading.recovery = None;

@@ -132,6 +132,10 @@ impl<E: From<Error>> DataPlane<E> for Plane {
         Ok(Plane::reset(self, stream)?)
     }
 
+    fn set_number(&self, stream: &str, number: u16) -> Result<bool, E> {
+        Ok(Plane::set_number(self, stream, number)?)
+    }
+
     fn expire(&self) -> Result<(), E> {
         Ok(Plane::expire(self)?)
     }

@@ -172,6 +172,19 @@ impl Plane {
         Ok(true)
     }
 
+    /// Sets the number of the next packet of a stream (GenSeqNum); returns false if there is no such stream, or it
+    /// numbers no packets.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn set_number(&self, name: &str, number: u16) -> Result<bool> {
+        let Some(stream) = self.applied(name) else { return Ok(false) };
+        let State::Generator(slot) = stream.state else { return Ok(false) };
+        self.share_generator(stream, slot)?;
+        self.tables.generators.entry(slot)[0].store(number.into(), Ordering::Relaxed);
+        Ok(true)
+    }
+
     /// If a port's programs alone draw numbers of a generator: makes them use atomic additions until its next reset.
     /// The store of a number would otherwise undo the reset.
     fn share_generator(&self, stream: &AppliedStream, slot: u32) -> Result<()> {

@@ -10,7 +10,8 @@ use onbeat_terminal::{exit, output};
 /// Selection and output format of events.
 pub(super) struct EventOptions {
     pub(super) since: Option<EventStart>,
-    pub(super) stream: Option<String>,
+    /// None: events of all.
+    pub(super) streams: Vec<String>,
     pub(super) follow: bool,
     pub(super) json: bool,
 }
@@ -21,7 +22,10 @@ pub(super) fn show(client: &mut Client, options: &EventOptions) -> Result {
         if missed > 0 {
             exit::warn(format!("{} before these no longer stored", count(missed, "event")));
         }
-        let wanted = |event: &&Event| options.stream.is_none() || event.stream == options.stream;
+        let is_named = |stream: &String| options.streams.contains(stream);
+        let wanted = |event: &&Event| {
+            options.streams.is_empty() || event.stream.as_ref().is_some_and(is_named)
+        };
         let text = events.iter().filter(wanted).map(|event| line(event, options.json));
         let printed = output::print_to_reader(&text.collect::<Result<String>>()?)?;
         let ends = !options.follow || printed == output::Reader::Closed;

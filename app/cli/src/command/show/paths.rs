@@ -6,13 +6,17 @@ use onbeat_terminal::output;
 
 use crate::node;
 
-pub(super) fn show(node: Option<&str>, stream: Option<String>, json: bool) -> Result {
+pub(super) fn show(node: Option<&str>, names: &[String], json: bool) -> Result {
     let mut client = node::connect(node, "onbeat show --paths")?;
-    if let Some(name) = &stream {
-        // Names the streams if there is none of this name.
-        client.status()?.stream(name)?;
-    }
-    let streams = client.paths(stream)?;
+    let streams = match names {
+        [] => client.paths(None)?,
+        _ => {
+            // Names the streams if there is none of a name.
+            client.streams(names.to_vec())?;
+            let paths = names.iter().map(|name| client.paths(Some(name.clone())));
+            paths.collect::<std::result::Result<Vec<_>, _>>()?.concat()
+        }
+    };
     match json {
         true => output::print_json(&streams)?,
         // Wildcards and PRP have no vector recovery.

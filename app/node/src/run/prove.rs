@@ -1,0 +1,190 @@
+//! Probes of the paths of streams: frames without R-TAG, which relays forward, and which recovery at the end of a path
+//! counts and discards (7.4.3.4, 10.8.7). The history of a stream does not change, and hosts receive none.
+
+use nix::errno::Errno;
+use onbeat_frer::spec::{
+    Egress, Identification, Rewrite, SequenceTag, Stream, TagMatch, VlanAction, VlanMatch,
+};
+use onbeat_netdev::PacketSocket;
+use onbeat_wire::MacAddress;
+
+use super::assembly::Node;
+use super::error::{Error, Result};
+use crate::config::{Addition, PortConfig, StreamOperation};
+
+/// Shortest and longest probes of each path.
+const EACH: usize = 5;
+
+/// Maximum number of streams in a request: their probes are sent within some 100 ms.
+const MOST_STREAMS: usize = 1024;
+
+/// Length of the shortest frame without FCS.
+const SHORTEST: usize = 60;
+
+const ADDRESSES_AND_TYPE: usize = 14;
+const VLAN_TAG: usize = 4;
+const R_TAG: u32 = 6;
+
+/// EtherType of probes: for experiments (IEEE 802, 9.2.4).
+const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
+
+/// Sends probes of these streams, or all of a text, which describes them. Returns a report.
+///
+/// # Errors
+/// A stream does not exist or has no paths; a frame cannot be sent.
+pub(super) fn prove(node: &Node, names: &[String], text: Option<(&str, &str)>) -> Result<String> {
+    let described = match text {
+        Some((text, file)) => {
+            let room = (0, node.setup.node.max_streams);
+            let ports = &node.setup.ports;
+            Addition::parse(text, file, StreamOperation::Change, ports, room)?.streams
+        }
+        None => Vec::new(),
+    };
+    let find = |name: &String| {
+        let found = match text {
+            Some(_) => described.iter().find(|stream| stream.name == *name),
+            None => node.setup.streams.get(name),
+        };
+        found.ok_or_else(|| Error::NoStream { stream: name.clone() })
+    };
+    let streams: Vec<&Stream> = match names {
+        [] => described.iter().collect(),
+        _ => names.iter().map(find).collect::<Result<_>>()?,
+    };
+    if streams.len() > MOST_STREAMS {
+        return Err(Error::ManyProved { streams: streams.len(), most: MOST_STREAMS });
+    }
+    // Nothing is sent for streams of which one cannot be proved.
+    let probes: Vec<Probe<'_>> = streams
+        .iter()
+        .map(|stream| Probe::of(node, stream))
+        .collect::<Result<Vec<_>>>()?
+        .into_iter()
+        .flatten()
+        .collect();
+    let lines: Vec<String> = probes.iter().map(|probe| probe.send(node)).collect::<Result<_>>()?;
+    Ok(lines.join("\n"))
+}
+
+/// The probes of one path.
+struct Probe<'a> {
+    stream: &'a Stream,
+    port: &'a PortConfig,
+    shortest: Vec<u8>,
+    longest: Vec<u8>,
+}
+
+impl<'a> Probe<'a> {
+    /// The probes of a stream: one path for each egress port toward other nodes.
+    fn of(node: &'a Node, stream: &'a Stream) -> Result<Vec<Self>> {
+        let refused = |why: String| Error::NotProvable { stream: stream.name.clone(), why };
+        let (destination, vlan) = match stream.members.first().map(|member| &member.identification)
+        {
+            Some(Identification::Null { destination, vlan }) => (*destination, vlan_id(*vlan)),
+            Some(Identification::ActiveDestination { destination, vlan, up }) => {
+                edited(*destination, vlan_id(*vlan), up)
+            }
+            other => {
+                let kind = other.map_or("none", |other| other.kind().name());
+                return Err(refused(format!(
+                    "probes do not have the values of identification type {kind:?}; use \"null\" or \"active\""
+                )));
+            }
+        };
+        let paths = stream.egress.iter().filter(|egress| egress.tag != SequenceTag::Remove);
+        let probes: Vec<Self> = paths
+            .map(|egress| Self::of_path(node, stream, egress, (destination, vlan)))
+            .collect::<Result<_>>()?;
+        if probes.is_empty() {
+            let why = "all its egress ports have tag = \"none\", so that it ends here; prove it at its talker";
+            return Err(refused(why.into()));
+        }
+        Ok(probes)
+    }
+
+    fn of_path(
+        node: &'a Node,
+        stream: &'a Stream,
+        egress: &Egress,
+        (destination, vlan): (MacAddress, Option<u16>),
+    ) -> Result<Self> {
+        let port = node.setup.port(egress.port);
+        let link = node.devices.handle.link(&port.attached_interface())?;
+        let (destination, vlan) = edited(destination, vlan, &egress.rewrite);
+        // The longest frame of the stream at this port: that of its ingress ports, with an R-TAG.
+        let ingress = stream.members.iter().map(|member| node.setup.port(member.port));
+        let ingress = ingress.filter_map(|port| node.devices.mtu(port)).max();
+        let added = if stream.generate { R_TAG } else { 0 };
+        let mtu = ingress.map_or(link.mtu, |mtu| link.mtu.min(mtu + added)) as usize;
+        let mut head = [destination.0, link.mac.unwrap_or_default().0].concat();
+        if let Some(vlan) = vlan {
+            let [high, low] = vlan.to_be_bytes();
+            let pcp = egress.rewrite.priority.unwrap_or(0) << 5;
+            head.extend([0x81, 0x00, pcp | high, low]);
+        }
+        head.extend(ETHERTYPE);
+        let tag = if vlan.is_some() { VLAN_TAG } else { 0 };
+        let of_length = |length: usize| {
+            let mut frame = head.clone();
+            frame.resize(length.max(SHORTEST), 0);
+            frame
+        };
+        let longest = of_length(ADDRESSES_AND_TYPE + tag + mtu);
+        Ok(Self { stream, port, shortest: of_length(SHORTEST), longest })
+    }
+
+    /// Sends them; returns a report.
+    fn send(&self, node: &Node) -> Result<String> {
+        let interface = self.port.attached_interface();
+        let failed = |octets: usize, source| Error::Probe {
+            stream: self.stream.name.clone(),
+            octets,
+            port: self.port.name.clone(),
+            interface: interface.clone(),
+            source,
+        };
+        let index = node.devices.handle.index(&interface)?;
+        let socket = PacketSocket::open(index);
+        let socket = socket.and_then(|socket| socket.bind(0).map(|()| socket));
+        let socket = socket.map_err(|source| failed(SHORTEST, source))?;
+        let send = |frame: &[u8]| {
+            let mut sent = 0;
+            for _ in 0..EACH {
+                match socket.send(frame) {
+                    Ok(()) => sent += 1,
+                    // Dropped by the interface, as a veth whose peer has a smaller MTU does.
+                    Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => {}
+                    Err(source) => return Err(failed(frame.len(), source)),
+                }
+            }
+            Ok(format!("{sent} of {} octets", frame.len()))
+        };
+        let (shortest, longest) = (send(&self.shortest)?, send(&self.longest)?);
+        let (stream, port) = (&self.stream.name, &self.port.name);
+        Ok(format!("stream {stream:?}: port {port:?}: sent {shortest}, {longest}"))
+    }
+}
+
+/// A VLAN id that matches; `None`: no tag does.
+fn vlan_id(vlan: VlanMatch) -> Option<u16> {
+    match (vlan.tagged, vlan.vlan) {
+        (TagMatch::Priority, _) | (TagMatch::All, 0) => None,
+        // Any VLAN id.
+        (TagMatch::Tagged, 0) => Some(1),
+        (_, id) => Some(id),
+    }
+}
+
+fn edited(
+    destination: MacAddress,
+    vlan: Option<u16>,
+    rewrite: &Rewrite,
+) -> (MacAddress, Option<u16>) {
+    let vlan = match rewrite.vlan {
+        VlanAction::Keep => vlan,
+        VlanAction::Set(id) => Some(id),
+        VlanAction::Remove => None,
+    };
+    (rewrite.destination.unwrap_or(destination), vlan)
+}

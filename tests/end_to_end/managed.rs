@@ -1,0 +1,335 @@
+//! What a controller of many nodes requires of one: the version of its file, no changes by others, members that drain,
+//! probes of paths that carry no stream yet, and the number of the next packet.
+//!
+//! ```text
+//!                        path1
+//!                      /-------\
+//!   talker eth0 --- [ a ]     [ b ] --- eth0 listener
+//!                      \-------/
+//!                        path2
+//! ```
+
+use std::fs;
+use std::process::Command;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use onbeat_lab::World;
+use onbeat_lab::world::CutEnds;
+use onbeat_node::config::Backend;
+use onbeat_node::control::{FileVersion, Request, Response, StreamStatus};
+
+use crate::common::{
+    Capture, Flow, FrameText, GROUP, Injector, PORTS, VLAN, build, can_run, eliminate, log,
+    one_node, program, replicate, run, show, start, stream, two_paths, wait_for,
+};
+
+const OTHER: &str = "01:00:5e:00:00:02";
+const FILE: &str = "/run/onbeat/lab/a.toml";
+
+fn sha256sum(path: &str) -> String {
+    let printed = Command::new("sha256sum").arg(path).output().expect("sha256sum").stdout;
+    String::from_utf8(printed).unwrap().split(' ').next().unwrap().to_owned()
+}
+
+/// The version of node "a", which `show` and `ping` return alike.
+fn version(world: &mut World) -> FileVersion {
+    let of_ping = world.daemon("a").unwrap().request(&Request::Ping).unwrap();
+    let Response::Pong { configuration, .. } = of_ping else { panic!("{of_ping:?}") };
+    let version = show("a").configuration;
+    assert_eq!(configuration.as_ref(), Some(&version));
+    version
+}
+
+fn names() -> Vec<String> {
+    show("a").streams.into_iter().map(|stream| stream.name).collect()
+}
+
+#[test]
+fn a_node_reports_the_version_of_its_file() {
+    if !can_run() {
+        return;
+    }
+    let text = |node: &str| format!("{node}{PORTS}{}", replicate("axis", GROUP, VLAN));
+    let mut world = start(&one_node(&text("")));
+    let first = version(&mut world);
+    assert_eq!((first.file.as_str(), first.sha256.as_str()), (FILE, &*sha256sum(FILE)));
+    assert_eq!((&first.tag, &first.managed_by, first.streams_changed), (&None, &None, false));
+    assert!(!run(&["show", "a"]).out.contains("sha256"));
+
+    let guest = "/run/onbeat/lab/guest.part";
+    fs::write(guest, replicate("guest", OTHER, VLAN)).unwrap();
+    assert_eq!(run(&["stream", "add", guest, "--node", "a"]).code, 0);
+    assert_eq!(version(&mut world), FileVersion { streams_changed: true, ..first.clone() });
+    let shown = run(&["show", "a"]).out;
+    let line = format!("file {FILE}  sha256 {}  streams changed since\n", first.sha256);
+    assert!(shown.contains(&line), "{shown}");
+
+    // A file that is refused is not the version of the node.
+    fs::write(FILE, text("[node]\ntag = \"a b\"\n")).unwrap();
+    let refused = run(&["reload", "a"]);
+    assert!(
+        refused.code == 2 && refused.err.contains("\"a b\" is not a valid name"),
+        "{refused:?}"
+    );
+    assert_eq!(version(&mut world).sha256, first.sha256);
+    fs::write(FILE, text("[node]\ntag = \"gen-8\"\n")).unwrap();
+    assert_eq!(run(&["reload", "a"]).code, 0);
+    let second = version(&mut world);
+    assert_eq!((second.tag.as_deref(), &*second.sha256), (Some("gen-8"), &*sha256sum(FILE)));
+    assert!(second.sha256 != first.sha256 && !second.streams_changed);
+    let shown = run(&["show", "a"]).out;
+    assert!(shown.contains(&format!("sha256 {}  tag gen-8\n", second.sha256)), "{shown}");
+}
+
+#[test]
+fn a_managed_node_refuses_changes_without_force() {
+    if !can_run() {
+        return;
+    }
+    let text = format!("[node]\nmanaged-by = \"fleet\"\n{PORTS}{}", replicate("axis", GROUP, VLAN));
+    let mut world = start(&one_node(&text));
+    let part = |name: &str, destination: &str| {
+        let path = format!("/run/onbeat/lab/{name}.part");
+        fs::write(&path, replicate(name, destination, VLAN)).unwrap();
+        path
+    };
+    let (guest, axis) = (part("guest", OTHER), part("axis", GROUP));
+    let changes: [&[&str]; 6] = [
+        &["stream", "add", &guest, "--node", "a"],
+        &["stream", "change", &axis, "--node", "a"],
+        &["stream", "set-number", "axis", "7", "--node", "a"],
+        &["reset", "axis", "--node", "a"],
+        &["stream", "remove", "guest", "--node", "a"],
+        &["reload", "a"],
+    ];
+    let before = show("a").streams;
+    for change in changes {
+        let refused = run(change);
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{change:?}");
+        let cause = "node \"a\" is managed by \"fleet\" (managed-by in its file)";
+        assert!(refused.err.contains(cause) && refused.err.contains("--force"), "{refused:?}");
+    }
+    assert_eq!(show("a").streams, before);
+
+    // The signal of `systemctl reload` has no --force.
+    let pid = Pid::from_raw(world.daemon("a").unwrap().pid() as i32);
+    let with_other = format!("{text}{}", replicate("other", OTHER, VLAN));
+    fs::write(FILE, &with_other).unwrap();
+    kill(pid, Signal::SIGHUP).unwrap();
+    wait_for("the refusal in the log", || log("a").contains("SIGHUP is refused: node \"a\""));
+    assert_eq!(names(), ["axis"]);
+
+    fs::write(FILE, &text).unwrap();
+    for change in changes {
+        let done = run(&[change, &["--force"]].concat());
+        assert_eq!((done.code, done.err.as_str()), (0, ""), "{change:?}");
+    }
+    // Reading, and probes, change nothing.
+    assert_eq!(run(&["show", "a", "--stream", "axis"]).code, 0);
+    assert_eq!(run(&["stream", "prove", "axis", "--node", "a"]).code, 0);
+    let free = text.replace("managed-by = \"fleet\"\n", "");
+    fs::write(FILE, &free).unwrap();
+    assert_eq!(run(&["reload", "a", "--force"]).code, 0);
+    world.daemon("a").unwrap().reload(&with_other.replace("managed-by = \"fleet\"\n", "")).unwrap();
+    assert_eq!(names(), ["axis", "other"]);
+}
+
+fn drains_without_loss(backend: Option<Backend>) {
+    let streams = |draining: bool| {
+        let other = eliminate("other", OTHER, VLAN);
+        let axis = eliminate("axis", GROUP, VLAN);
+        let axis = if draining {
+            axis.replace("vlan = 12 }", "vlan = 12 }, draining = true")
+        } else {
+            axis
+        };
+        format!("[node]\nevents = {{ interval-ms = 50 }}\n{PORTS}{axis}{other}")
+    };
+    let a = format!("{PORTS}{}{}", replicate("axis", GROUP, VLAN), replicate("other", OTHER, VLAN));
+    let mut world = build(&two_paths(&a, &streams(false)));
+    world.set_backend(backend);
+    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
+    let flow = |number, group| {
+        Flow::start(&world, ("talker", "listener"), number, (group, VLAN), 2000, None)
+    };
+    let flows = [flow(1, GROUP), flow(2, OTHER)];
+    flows.iter().for_each(|flow| flow.advance(400));
+    let file = "/run/onbeat/lab/b.toml";
+    fs::write(file, streams(true)).unwrap();
+    assert_eq!(run(&["reload", "b"]).code, 0);
+    let members = || stream(&show("b"), "axis").members.clone();
+    assert_eq!(members().iter().map(|member| member.draining).collect::<Vec<_>>(), [false, true]);
+    let detail = run(&["show", "b", "--stream", "axis"]).out;
+    assert!(
+        detail.lines().any(|line| line.contains("path2") && line.ends_with("  draining")),
+        "{detail}"
+    );
+
+    world.cut("path2", CutEnds::First).unwrap();
+    let losses = |name: &str| {
+        let events = run(&["show", "b", "--events", "--stream", name]).out;
+        events.lines().filter(|line| line.contains("path lost")).count()
+    };
+    wait_for("the loss of the other stream", || losses("other") == 1);
+    // Both are polled in each interval, and have the same packets.
+    flows[0].advance(1000);
+    assert_eq!(losses("axis"), 0);
+    assert!(members().iter().all(|member| !member.lost));
+
+    // The member is missing as soon as it does not drain.
+    fs::write(file, streams(false)).unwrap();
+    assert_eq!(run(&["reload", "b"]).code, 0);
+    wait_for("the loss of the stream", || losses("axis") == 1);
+    assert!(members()[1].lost && !members()[1].draining);
+    let recovery = stream(&show("b"), "axis").recovery.clone().unwrap();
+    assert_eq!(recovery.counters.resets, 1, "no change of the stream was one");
+    // As a single stream, too.
+    let part = "/run/onbeat/lab/axis.part";
+    fs::write(
+        part,
+        streams(true).split("[[stream]]").nth(1).map(|s| format!("[[stream]]{s}")).unwrap(),
+    )
+    .unwrap();
+    assert_eq!(run(&["stream", "change", part, "--node", "b"]).code, 0);
+    assert!(members()[1].draining && !members()[1].lost);
+    flows.into_iter().for_each(|flow| _ = flow.finish_whole());
+}
+
+#[test]
+fn a_draining_member_is_not_lost() {
+    if !can_run() {
+        return;
+    }
+    drains_without_loss(None);
+    drains_without_loss(Some(Backend::Packet));
+}
+
+/// The sequence number of a frame with a VLAN tag and an R-TAG.
+fn number(frame: &[u8]) -> u16 {
+    assert_eq!(frame[16..18], [0xf1, 0xc1], "{frame:02x?}");
+    u16::from_be_bytes([frame[20], frame[21]])
+}
+
+fn numbers_are_set(backend: Option<Backend>) {
+    let back = eliminate("back", OTHER, VLAN);
+    let mut world = build(&one_node(&format!("{PORTS}{}{back}", replicate("axis", GROUP, VLAN))));
+    world.set_backend(backend);
+    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
+    let mut path = Capture::open(&world, "path1", "eth0");
+    let talker = Injector::open(&world, "host", "eth0");
+    let frame = FrameText::new(GROUP, &[VLAN], None).octets();
+    let mut sent = 0;
+    let mut next = |count: usize| {
+        (0..count).for_each(|_| talker.send(&frame));
+        sent += count;
+        let is_axis = |octets: &&Vec<u8>| octets[..6] == frame[..6];
+        wait_for("the frames", || path.take().iter().filter(is_axis).count() == sent);
+        path.frames.iter().filter(is_axis).skip(sent - count).map(|f| number(f)).collect::<Vec<_>>()
+    };
+    assert_eq!(next(2), [0, 1]);
+    for (set, expected) in [("4711", [4711, 4712]), ("65535", [65535, 0]), ("0", [0, 1])] {
+        let done = run(&["stream", "set-number", "axis", set, "--node", "a"]);
+        let out = format!("stream \"axis\": the next packet has number {set}\n");
+        assert_eq!((done.code, done.out, done.err.as_str()), (0, out, ""));
+        let generation = stream(&show("a"), "axis").generation.clone().unwrap();
+        assert_eq!(
+            (generation.gen_seq_num.to_string().as_str(), generation.seq_gen_resets),
+            (set, 1)
+        );
+        assert_eq!(next(2), expected);
+    }
+    let events = run(&["show", "a", "--events", "--stream", "axis"]).out;
+    let event = "stream \"axis\": sequence generation: the next packet has number 4711, on request";
+    assert!(events.contains(event), "{events}");
+    for (name, cause) in [("back", "numbers no packets"), ("x", "no stream \"x\"")] {
+        let refused = run(&["stream", "set-number", name, "1", "--node", "a"]);
+        assert!(refused.code == 2 && refused.err.contains(cause), "{refused:?}");
+    }
+}
+
+#[test]
+fn the_number_of_the_next_packet_is_set() {
+    if !can_run() {
+        return;
+    }
+    numbers_are_set(None);
+    numbers_are_set(Some(Backend::Packet));
+}
+
+fn paths_are_proved(backend: Option<Backend>) {
+    let a = format!("{PORTS}{}", replicate("axis", GROUP, VLAN));
+    let b = format!("{PORTS}{}", eliminate("axis", GROUP, VLAN));
+    let mut world = build(&two_paths(&a, &b));
+    world.set_backend(backend);
+    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
+    let mut listener = Capture::open(&world, "listener", "eth0");
+    let counted = |expected: &[u64], tagless: u64| {
+        let axis = || -> StreamStatus {
+            let out = run(&["show", "b", "--stream", "axis", "--json"]).out;
+            serde_json::from_str(&out).expect("a stream")
+        };
+        let input = |axis: &StreamStatus| -> Vec<u64> {
+            axis.members.iter().map(|member| member.input_packets).collect()
+        };
+        wait_for(&format!("{expected:?} probes"), || input(&axis()) == expected);
+        let recovery = axis().recovery.unwrap();
+        assert_eq!((recovery.counters.tagless, recovery.counters.passed), (tagless, 0));
+        assert!(recovery.take_any, "the history has no packet");
+    };
+    let sent = run(&["stream", "prove", "axis", "--node", "a"]);
+    let line = |port: &str| {
+        format!("stream \"axis\": port {port:?}: sent 5 of 60 octets, 5 of 1524 octets\n")
+    };
+    assert_eq!((sent.code, sent.out), (0, line("path1") + &line("path2")));
+    counted(&[10, 10], 20);
+
+    // New paths, which the stream does not use yet.
+    let part = "/run/onbeat/lab/axis.part";
+    let relabeled =
+        |text: String| text.replace("vlan = 11", "vlan = 21").replace("vlan = 12", "vlan = 22");
+    let (old, new) = (eliminate("axis", GROUP, VLAN), relabeled(eliminate("axis", GROUP, VLAN)));
+    let members = |text: &str| {
+        text.lines()
+            .filter(|line| line.contains("identify"))
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
+    };
+    let both = old.replace(&members(&old), &(members(&old) + &members(&new)));
+    fs::write(part, &both).unwrap();
+    assert_eq!(run(&["stream", "change", part, "--node", "b"]).code, 0);
+    fs::write(part, relabeled(replicate("axis", GROUP, VLAN))).unwrap();
+    assert_eq!(run(&["stream", "prove", "--file", part, "--node", "a"]).code, 0);
+    counted(&[10, 10, 10, 10], 40);
+
+    // A path whose MTU lacks the octets of the R-TAG carries the short ones only.
+    let mut narrow = Command::new("ip");
+    narrow.args(["link", "set", "path2", "mtu", "1500"]);
+    assert!(world.namespace("b").unwrap().start_in(&mut narrow).status().unwrap().success());
+    assert_eq!(run(&["stream", "prove", "axis", "--node", "a", "--file", part]).code, 0);
+    counted(&[10, 10, 20, 15], 55);
+
+    for (name, node, cause) in [
+        ("axis", "b", "stream \"axis\" cannot be proved: all its egress ports have tag = \"none\""),
+        ("x", "a", "no stream \"x\""),
+    ] {
+        let refused = run(&["stream", "prove", name, "--node", node]);
+        assert!(refused.code == 2 && refused.err.contains(cause), "{refused:?}");
+    }
+    // The first packet of the stream passes, and no probe did before.
+    let frame = FrameText::new(GROUP, &[VLAN], None).octets();
+    Injector::open(&world, "talker", "eth0").send(&frame);
+    let is_axis = |octets: &&Vec<u8>| octets[..6] == frame[..6];
+    wait_for("the packet", || listener.take().iter().any(|octets| is_axis(&octets)));
+    let delivered: Vec<_> = listener.frames.iter().filter(is_axis).collect();
+    assert_eq!(delivered, [&frame]);
+}
+
+#[test]
+fn probes_are_counted_at_the_end_of_a_path_and_not_delivered() {
+    if !can_run() {
+        return;
+    }
+    paths_are_proved(None);
+    paths_are_proved(Some(Backend::Packet));
+}
