@@ -38,6 +38,19 @@ struct guard_socket {
 	__u8 address[16]; /* local; of IPv4 the first four octets */
 };
 
+/* An open socket, as `ss` shows it. */
+struct guard_open_socket {
+	struct guard_socket socket;
+	__u64 inode;
+	__u64 cookie;
+	__u8 peer[16]; /* as address */
+	__u32 netns;   /* the inode of its network namespace */
+	__u32 protocol;
+	__u16 port;
+	__u16 peer_port; /* 0: not connected */
+	__u32 receives;	 /* it can receive packets */
+};
+
 /* A thread of a process. */
 struct guard_thread {
 	__u32 pid;

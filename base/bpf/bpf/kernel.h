@@ -88,7 +88,13 @@ struct xdp_sock {
 	struct net_device *dev;
 };
 
-struct file;
+struct inode {
+	unsigned long i_ino;
+};
+
+struct file {
+	struct inode *f_inode;
+};
 
 struct sk_buff {
 	struct sock *sk;

@@ -8,6 +8,7 @@
 #include "irq.h"
 
 EXPORT(guard_socket);
+EXPORT(guard_open_socket);
 EXPORT(guard_thread);
 EXPORT(guard_limit);
 EXPORT(guard_count);

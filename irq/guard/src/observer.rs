@@ -11,7 +11,7 @@ use onbeat_irq_core::policy::Rank;
 use onbeat_netdev::{Handle, Link, Monitor};
 
 use super::budgets::Budgets;
-use super::candidates::{Candidates, DeviceTopology, Scan, candidates};
+use super::candidates::{Candidates, DeviceTopology, Scan, Socket, candidates};
 use super::config::Config;
 use super::event::{Event, Usage};
 use super::process_scans::{PROCESS_SLICE, ProcessScans};
@@ -145,6 +145,32 @@ impl LiveObserver {
     /// Drops no packets: budgets are compared only.
     pub(super) fn preview(self) -> Self {
         Self { is_preview: true, ..self }
+    }
+
+    /// The inode of the guard's network namespace.
+    pub(super) fn netns(&self) -> u32 {
+        self.handle.namespace().inode() as u32
+    }
+
+    /// The name of an interface, if there is one with this index.
+    pub(super) fn name(&self, index: u32) -> Option<String> {
+        self.links.iter().find(|link| link.index == index).map(|link| link.name.clone())
+    }
+
+    /// The index of an interface.
+    pub(super) fn index(&self, name: &str) -> Option<u32> {
+        self.links.iter().find(|link| link.name == name).map(|link| link.index)
+    }
+
+    /// The interface with an address.
+    pub(super) fn interface_of(&self, address: IpAddr) -> Option<u32> {
+        self.places.addresses.get(&address).copied()
+    }
+
+    /// The guarded devices that the packets of a socket come from.
+    pub(super) fn devices_of(&self, socket: &Socket) -> BTreeSet<u32> {
+        let socket = socket.with_known_address(|one| self.interface_of(*one).is_some());
+        self.places.devices(&socket).collect()
     }
 
     /// The last scan, and its result.

@@ -273,7 +273,7 @@ impl Walk {
 
 /// A walk that is read in slices, each from the end of the previous one.
 #[derive(Debug)]
-struct Slices {
+pub(super) struct Slices {
     link: Link,
     current: Option<Iter>,
     /// The start of an entry that is not read completely.
@@ -286,13 +286,13 @@ struct Slices {
 const READ: usize = 4096;
 
 impl Slices {
-    fn new(object: &Object, name: &str) -> Result<Self> {
+    pub(super) fn new(object: &Object, name: &str) -> Result<Self> {
         let link = attach(object, name, |program| program.attach_iter_with_opts(IterOpts::None))?;
         Ok(Self { link, current: None, rest: Vec::new(), slices: 0 })
     }
 
     /// Reads entries while there is time, at least some; true at the end of the walk.
-    fn advance<T: PlainData>(
+    pub(super) fn advance<T: PlainData>(
         &mut self,
         slice: &TimeSlice,
         mut each: impl FnMut(&T),
@@ -338,30 +338,28 @@ fn attach(
 
 /// Returns the socket of an entry, without an address that no interface has; `None`: an empty entry.
 fn socket_of(entry: &guard_socket, has_address: impl Fn(&IpAddr) -> bool) -> Option<Socket> {
-    let mut socket = socket(entry);
-    if !has_address(&socket.address) && !socket.address.is_loopback() {
-        socket.address = Ipv4Addr::UNSPECIFIED.into();
-    }
-    (socket.pid != 0).then_some(socket)
+    let socket = socket(entry);
+    (socket.pid != 0).then(|| socket.with_known_address(has_address))
 }
 
-fn socket(entry: &guard_socket) -> Socket {
+pub(super) fn socket(entry: &guard_socket) -> Socket {
     let reader = entry.reader;
     Socket {
         pid: entry.pid,
         reader: (reader.pid != 0).then_some(Reader { pid: reader.pid, tid: reader.tid }),
         device: entry.device,
-        address: address(entry),
+        address: address_of(entry.family, entry.address),
         elsewhere: entry.elsewhere != 0,
     }
 }
 
-fn address(entry: &guard_socket) -> IpAddr {
-    if entry.family == libc::AF_INET6 as u32 {
+/// An address as sockets of a family have it; unspecified for other families.
+pub(super) fn address_of(family: u32, octets: [u8; 16]) -> IpAddr {
+    if family == libc::AF_INET6 as u32 {
         // A socket of both families: report IPv4 addresses as such.
-        return Ipv6Addr::from(entry.address).to_canonical();
+        return Ipv6Addr::from(octets).to_canonical();
     }
-    let [a, b, c, d, ..] = entry.address;
+    let [a, b, c, d, ..] = octets;
     Ipv4Addr::new(a, b, c, d).into()
 }
 
