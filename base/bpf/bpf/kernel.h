@@ -118,8 +118,11 @@ struct skb_shared_info {
 	struct skb_shared_hwtstamps hwtstamps;
 };
 
+struct task_struct;
+
 struct napi_struct {
 	struct net_device *dev;
+	struct task_struct *thread;
 };
 
 struct sched_entity {
@@ -160,7 +163,12 @@ struct signal_struct {
 	} live; /* threads */
 };
 
+struct thread_info {
+	__u32 cpu;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	struct sched_entity se;
 	unsigned int flags;
 	int pid;

@@ -15,6 +15,8 @@ EXPORT(guard_count);
 EXPORT(guard_member);
 EXPORT(guard_receiver);
 EXPORT(guard_changes);
+EXPORT(guard_interrupts);
 EXPORT(irq_owner);
 EXPORT_ENUM(guard_size);
 EXPORT_ENUM(guard_rank);
+EXPORT_ENUM(guard_interrupt);

@@ -30,6 +30,7 @@ static __always_inline bool is_elsewhere(const struct sock *sk)
 }
 
 #include "changes.h"
+#include "foreign.h"
 
 /* The last reader of a socket. */
 struct known_reader {

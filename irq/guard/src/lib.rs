@@ -27,6 +27,7 @@ mod error;
 mod event;
 mod event_loop;
 mod explain;
+mod foreign;
 mod guard;
 mod limiter;
 mod numbers;
@@ -53,7 +54,7 @@ pub use candidates::{
 };
 pub use config::{BudgetScope, Config, DropPoint, Namespaces, Rule};
 pub use error::{Error, Result};
-pub use event::{Event, HighestWaiter, Usage};
+pub use event::{Event, HighestWaiter, InterruptSource, Usage};
 pub use explain::{
     Explanation, InterfaceExplanation, SocketExplanation, SocketsExplanation, WaitingExplanation,
 };
