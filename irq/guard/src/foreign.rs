@@ -25,8 +25,10 @@ const PROGRAMS: [(&str, Option<&str>); 5] = [
     ("on_call", Some("btf_trace_csd_queue_cpu")),
 ];
 
-/// The kernel's function for packets that another CPU receives for this one.
+/// The kernel's function for packets that another CPU receives for this one, and the name of its thread for them where
+/// it has one (PREEMPT_RT, Linux 6.10).
 const RPS: &str = "rps_trigger_softirq";
+const RPS_THREAD: &str = "backlog_napi/";
 
 /// Words of a set of CPUs, as programs have it.
 pub(super) fn words(cpus: &CpuSet) -> [u64; guard_size::GUARD_CPU_WORDS.0 as usize] {
@@ -91,6 +93,9 @@ pub(super) fn describe(
             );
             (InterruptSource::Packets, name, remedy)
         }
+        guard_interrupt::GUARD_WAKE_UP if thread(number).starts_with(RPS_THREAD) => {
+            (InterruptSource::Rps, steering(source.cpu), RPS_REMEDY.to_owned())
+        }
         guard_interrupt::GUARD_WAKE_UP => {
             let remedy = of_thread(number, others.as_ref(), "taskset -pc");
             (InterruptSource::WakeUp, thread(number), remedy)
@@ -98,10 +103,7 @@ pub(super) fn describe(
         _ => {
             let function = symbol(source.id);
             if function == RPS {
-                let steering = steering(source.cpu);
-                let remedy =
-                    "exclude the CPU from rps_cpus in /sys/class/net/*/queues/*".to_owned();
-                (InterruptSource::Rps, steering, remedy)
+                (InterruptSource::Rps, steering(source.cpu), RPS_REMEDY.to_owned())
             } else {
                 let name = format!("{function} by {}", thread(report.from));
                 let remedy = of_thread(report.from, others.as_ref(), "taskset -apc");
@@ -121,6 +123,8 @@ pub(super) fn describe(
 
 /// The remedy where all CPUs are those of the guard.
 const ALL_CPUS: &str = "leave a CPU to others: cpus of [guard] has all";
+
+const RPS_REMEDY: &str = "exclude the CPU from rps_cpus in /sys/class/net/*/queues/*";
 
 /// Online CPUs that are not of the guard.
 fn housekeeping(cpus: &CpuSet) -> Option<CpuSet> {
