@@ -1,7 +1,6 @@
 //! Interrupts of others on the CPUs of the guarded interfaces: bpf/foreign.h. Names and remedies.
 
 use std::fs;
-use std::path::Path;
 
 use libbpf_rs::Link;
 use libbpf_rs::btf::Btf;
@@ -134,16 +133,24 @@ fn housekeeping(cpus: &CpuSet) -> Option<CpuSet> {
     (!others.is_empty()).then_some(others)
 }
 
-/// Threads of the kernel stay on their CPUs: only parameters of the kernel move their work.
+/// Some threads of the kernel stay on their CPU: only parameters of the kernel move their work.
 fn of_thread(tid: u32, others: Option<&CpuSet>, command: &str) -> String {
-    let is_process = Path::new(&format!("/proc/{tid}/exe")).read_link().is_ok();
-    match (others, is_process) {
-        (None, _) => ALL_CPUS.to_owned(),
-        (Some(others), true) => format!("{command} {others} {tid}"),
-        (Some(others), false) => format!(
+    match others {
+        None => ALL_CPUS.to_owned(),
+        Some(others) if is_movable(tid) => format!("{command} {others} {tid}"),
+        Some(others) => format!(
             "boot with isolcpus=domain,managed_irq,LIST and nohz_full=LIST of the guard's CPUs, which leaves {others} to the kernel"
         ),
     }
+}
+
+/// Whether the CPUs of a thread can be set.
+fn is_movable(tid: u32) -> bool {
+    const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    // The first field after the name has number 3, the flags 9.
+    let flags = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(9 - 3));
+    tid != 0 && flags.and_then(|flags| flags.parse().ok()).unwrap_or(0) & PF_NO_SETAFFINITY == 0
 }
 
 /// The name and number of a thread.
@@ -214,6 +221,25 @@ mod tests {
     fn a_set_of_cpus_is_words_of_bits() {
         let words = words(&"1,63-64".parse().unwrap());
         assert_eq!(words[..3], [1 << 63 | 2, 1, 0]);
+    }
+
+    #[test]
+    fn threads_of_a_cpu_stay_there() {
+        let others = "0,2".parse().unwrap();
+        let of = |tid| of_thread(tid, Some(&others), "taskset -pc");
+        let this = std::process::id();
+        assert_eq!(of(this), format!("taskset -pc 0,2 {this}"));
+        // The kernel itself, and ksoftirqd/0.
+        assert!(of(0).starts_with("boot with isolcpus="));
+        let is_ksoftirqd = |pid: &u32| {
+            fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| name == "ksoftirqd/0\n")
+        };
+        // A container may hide it.
+        if let Some(thread) = (1..100).find(is_ksoftirqd) {
+            assert!(of(thread).ends_with(" leaves 0,2 to the kernel"), "{}", of(thread));
+        }
+        assert_eq!(of_thread(this, None, "taskset -pc"), ALL_CPUS);
     }
 
     #[test]
