@@ -53,10 +53,9 @@ pub(super) struct Guard {
     /// With --dry-run: for this time, print also what the guard would do
     #[arg(long, value_name = "SECONDS", requires = "dry_run", value_parser = clap::value_parser!(u64).range(1..=3600))]
     watch: Option<u64>,
-    /// Print the budget of a process, or of those that have a socket open, the priority of NAPI threads, and the reason
-    /// for both; change nothing
+    /// Print the budget of a process, or of the processes of a socket, and the priority of NAPI threads, with the reasons
     ///
-    /// A socket is PROTOCOL:ADDRESS:PORT such as tcp:10.0.0.1:80, udp:[::]:53 or udp:*:5000. Or ino:N or sk:N as
+    /// Changes nothing. A socket is PROTOCOL:ADDRESS:PORT such as tcp:10.0.0.1:80, udp:[::]:53 or udp:*:5000. Or ino:N or sk:N as
     /// `ss -e` prints them.
     #[arg(long, value_name = "PID|SOCKET", conflicts_with = "dry_run", requires = "file")]
     explain: Option<ExplainSubject>,
