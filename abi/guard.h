@@ -20,6 +20,11 @@ enum guard_size {
 	GUARD_WAITING = 16384,
 	/* Maximum number of changed processes that are scanned one by one. */
 	GUARD_CHANGED = 256,
+	/* Interrupts of one source and CPU in a second that are reported. */
+	GUARD_INTERRUPTS = 100,
+	/* Maximum number of sources of interrupts, and of words of a set of CPUs. */
+	GUARD_SOURCES = 1024,
+	GUARD_CPU_WORDS = 16,
 };
 
 /* The thread that last read from a socket. */
@@ -36,6 +41,19 @@ struct guard_socket {
 	__u32 family;
 	__u32 elsewhere;  /* in another network namespace than the guarded interfaces */
 	__u8 address[16]; /* local; of IPv4 the first four octets */
+};
+
+/* An open socket, as `ss` shows it. */
+struct guard_open_socket {
+	struct guard_socket socket;
+	__u64 inode;
+	__u64 cookie;
+	__u8 peer[16]; /* as address */
+	__u32 netns;   /* the inode of its network namespace */
+	__u32 protocol;
+	__u16 port;
+	__u16 peer_port; /* 0: not connected */
+	__u32 receives;	 /* it can receive packets */
 };
 
 /* A thread of a process. */
@@ -79,6 +97,28 @@ struct guard_changes {
 	__u64 processes; /* of those of processes */
 	__u64 loader;	 /* its process, whose own threads are no reason for a scan */
 	__u64 scans;	 /* not 0: during a scan of all, before waiting processes are known */
+};
+
+/* What interrupts a CPU of the guarded interfaces. */
+enum guard_interrupt {
+	GUARD_LINE = 0,	   /* a device; id: number of its line */
+	GUARD_POLL = 1,	   /* a NAPI instance in softirq; id: device, and network namespace << 32 */
+	GUARD_WAKE_UP = 2, /* from another CPU; id: the woken thread, 0: unknown */
+	GUARD_CALL = 3,	   /* from another CPU; id: address of the function */
+};
+
+struct guard_interrupt_key {
+	__u32 cpu;
+	__u32 kind; /* enum guard_interrupt */
+	__u64 id;
+};
+
+/* GUARD_INTERRUPTS interrupts of one source within a second. */
+struct guard_interrupts {
+	struct guard_interrupt_key source;
+	__u32 from; /* the last calling thread */
+	__u32 reserved;
+	__u64 interval_ns; /* from the first to the last one */
 };
 
 /* The limit of a process, or of processes that share a budget. */

@@ -4,7 +4,7 @@ fn main() {
     println!("cargo::rerun-if-changed=../tracer/bpf/task.h");
     // Programs do not read all arguments of their tracepoints.
     onbeat_bpf_build::compile(
-        &["waiters", "limit", "abi"],
+        &["waiters", "sockets", "limit", "abi"],
         &["irq.h", "guard.h"],
         &["-Wno-unused-parameter"],
     );

@@ -207,6 +207,48 @@ fn a_dry_run_prints_the_changes_and_applies_none() {
     assert!(hosts.is_clean());
 }
 
+/// The socket is named as `ss` prints it.
+#[test]
+fn a_socket_of_ss_is_explained() {
+    if !possible() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let budget = "[[guard.budget]]\ncommand = \"another\"\nus-per-second = 1000\n[[guard.budget]]\nus-per-second = 2000\n";
+    let file = hosts.file("guard.toml", &format!("{CONFIG}{budget}"));
+    while_waiting(&hosts, || {
+        let mut ss = Command::new("ss");
+        ss.args(["-uanHe", "sport", "=", ":9000"]);
+        let listed = hosts.listener().start_in(&mut ss).output().unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let words: Vec<&str> = listed.split_whitespace().collect();
+        let with = |prefix| words.iter().find(|word| word.starts_with(prefix)).unwrap();
+        let address = words.iter().find(|word| word.ends_with(":9000")).unwrap();
+        for name in [format!("udp:{address}").as_str(), with("ino:"), with("sk:")] {
+            let ran = hosts.irq(&[&file, "--explain", name]);
+            let pid = std::process::id();
+            assert_eq!(ran.code, 0, "{name}: {ran:?}");
+            for part in [
+                format!("socket   udp 192.0.2.2:9000 ({} {})", with("ino:"), with("sk:")),
+                format!(": its processes wait for eth0; open in process {pid}\n"),
+                format!("process {pid} ("),
+                "budget   2000 us per second, by [[guard.budget]] 2\n".to_owned(),
+                " waits at real-time 40".to_owned(),
+                "eth0: no NAPI threads now; real-time 40 for thread ".to_owned(),
+            ] {
+                assert!(ran.out.contains(&part), "{name}: {part}: {ran:?}");
+            }
+            let ran = hosts.irq(&[&file, "--explain", name, "--json"]);
+            let json: Value = serde_json::from_str(&ran.out).unwrap();
+            assert_eq!(json["sockets"][0]["interfaces"][0], "eth0", "{json}");
+            assert_eq!(json["processes"][0]["budget"], 2, "{json}");
+        }
+    });
+    let ran = hosts.irq(&[&file, "--explain", "udp:192.0.2.2:9000"]);
+    assert!(ran.code == 2 && ran.err.contains("no process has a socket"), "{ran:?}");
+    assert!(hosts.is_clean());
+}
+
 #[test]
 fn a_guard_that_cannot_start_reports_the_cause() {
     if !possible() {

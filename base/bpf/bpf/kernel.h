@@ -88,7 +88,13 @@ struct xdp_sock {
 	struct net_device *dev;
 };
 
-struct file;
+struct inode {
+	unsigned long i_ino;
+};
+
+struct file {
+	struct inode *f_inode;
+};
 
 struct sk_buff {
 	struct sock *sk;
@@ -112,8 +118,11 @@ struct skb_shared_info {
 	struct skb_shared_hwtstamps hwtstamps;
 };
 
+struct task_struct;
+
 struct napi_struct {
 	struct net_device *dev;
+	struct task_struct *thread;
 };
 
 struct sched_entity {
@@ -154,7 +163,12 @@ struct signal_struct {
 	} live; /* threads */
 };
 
+struct thread_info {
+	__u32 cpu;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	struct sched_entity se;
 	unsigned int flags;
 	int pid;

@@ -8,12 +8,15 @@
 #include "irq.h"
 
 EXPORT(guard_socket);
+EXPORT(guard_open_socket);
 EXPORT(guard_thread);
 EXPORT(guard_limit);
 EXPORT(guard_count);
 EXPORT(guard_member);
 EXPORT(guard_receiver);
 EXPORT(guard_changes);
+EXPORT(guard_interrupts);
 EXPORT(irq_owner);
 EXPORT_ENUM(guard_size);
 EXPORT_ENUM(guard_rank);
+EXPORT_ENUM(guard_interrupt);

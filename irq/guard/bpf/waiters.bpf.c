@@ -10,22 +10,13 @@
 #include "../../tracer/bpf/task.h"
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
+#include "receivers.h"
 #include "slots.h"
 
 /* The network namespace of the guarded interfaces, whose sockets are reported; */
 const volatile __u32 netns;
 /* or the sockets of all namespaces. */
 const volatile bool everywhere;
-
-#define AF_INET	  2
-#define AF_INET6  10
-#define AF_PACKET 17
-#define AF_XDP	  44
-
-/* include/net/tcp_states.h */
-#define TCP_CLOSE 7
-
-#define SOCK_STREAM 1
 
 /* kernel/sched: nice 0 is 120. */
 #define DEFAULT_PRIO 120
@@ -39,6 +30,7 @@ static __always_inline bool is_elsewhere(const struct sock *sk)
 }
 
 #include "changes.h"
+#include "foreign.h"
 
 /* The last reader of a socket. */
 struct known_reader {
@@ -100,14 +92,6 @@ static __always_inline void set_number(struct sock *sk, __u32 pid)
 		bpf_map_delete_elem(&cookies, &cookie);
 }
 
-/* Others, such as those of netlink, receive nothing from interfaces. */
-static __always_inline bool has_packets(const struct sock *sk)
-{
-	__u32 family = sk->__sk_common.skc_family;
-
-	return family == AF_INET || family == AF_INET6 || family == AF_PACKET || family == AF_XDP;
-}
-
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk)
 {
@@ -143,41 +127,6 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
 	if (has_number || *(volatile __u32 *)&number_of_others)
 		set_number(sk, pid);
 	return 0;
-}
-
-/* Whether the socket can receive packets: false without a port or a connection. */
-static __always_inline bool describe(struct sock *sk, struct guard_socket *to)
-{
-	const struct sock_common *common = &sk->__sk_common;
-	struct net_device *device;
-
-	to->family = common->skc_family;
-	switch (to->family) {
-	case AF_INET6:
-		BPF_CORE_READ_INTO(&to->address, common, skc_v6_rcv_saddr);
-		break;
-	case AF_INET:
-		*(__u32 *)to->address = common->skc_rcv_saddr;
-		break;
-	case AF_PACKET:
-		if (!bpf_core_type_exists(struct packet_sock))
-			return false;
-		to->device = BPF_CORE_READ((struct packet_sock *)sk, ifindex);
-		return true;
-	case AF_XDP:
-		if (!bpf_core_type_exists(struct xdp_sock))
-			return false;
-		device = BPF_CORE_READ((struct xdp_sock *)sk, dev);
-		to->device = device ? BPF_CORE_READ(device, ifindex) : 0;
-		return device;
-	default:
-		return false;
-	}
-	to->device = common->skc_bound_dev_if;
-	if (!common->skc_num)
-		return false;
-	/* For datagram sockets this is the state without a peer. */
-	return !(sk->sk_type == SOCK_STREAM && common->skc_state == TCP_CLOSE);
 }
 
 /*

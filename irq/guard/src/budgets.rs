@@ -205,7 +205,20 @@ impl Budgets {
             self.due =
                 self.numbers.processes().chain(self.without_budget.iter().copied()).collect();
         }
-        // A partial scan does not show all sockets: then the processes that read any count as well.
+        self.note_readers(walk, scan, slice)?;
+        let alive = self.receiving_processes(scan);
+        self.expire(walk, &alive)?;
+        for (process, thread) in alive {
+            self.match_process(walk, process, thread, slice)?;
+        }
+        self.report_full(!had_unnumbered && !self.unnumbered.is_empty());
+        let default = self.numbers.number_of_rule(self.strictest_rule());
+        walk.publish_numbers(if self.unnumbered.is_empty() { 0 } else { default })
+    }
+
+    /// Adds processes that read a socket since the last call. A partial scan does not show all sockets: then these
+    /// processes count as well.
+    fn note_readers(&mut self, walk: &Walk, scan: &Scan, slice: &TimeSlice) -> Result<()> {
         if !scan.partial {
             (self.readers, self.any_reads) = (BTreeMap::new(), false);
         }
@@ -214,17 +227,24 @@ impl Budgets {
             Some(pids) => self.readers.extend(pids.into_iter().map(|pid| (pid, walks))),
             None => self.any_reads = true,
         }
+        Ok(())
+    }
+
+    /// The processes of a scan that receive packets, each with its first thread.
+    fn receiving_processes<'s>(&self, scan: &'s Scan) -> BTreeMap<Process, &'s Thread> {
         let receivers: HashSet<u32> = scan.sockets.iter().map(|socket| socket.pid).collect();
-        let alive: BTreeMap<Process, &Thread> = scan
-            .threads
-            .iter()
-            .filter(|thread| {
-                let WaitingThread { process, tid } = thread.waiter;
-                let reads = || receivers.contains(&tid) || self.readers.contains_key(&tid);
-                process.pid == tid && (self.any_reads || reads())
-            })
-            .map(|thread| (thread.waiter.process, thread))
-            .collect();
+        let receives = |thread: &&Thread| {
+            let WaitingThread { process, tid } = thread.waiter;
+            let reads = || receivers.contains(&tid) || self.readers.contains_key(&tid);
+            process.pid == tid && (self.any_reads || reads())
+        };
+        let threads = scan.threads.iter().filter(receives);
+        threads.map(|thread| (thread.waiter.process, thread)).collect()
+    }
+
+    /// Releases processes that have exited.
+    fn expire(&mut self, walk: &mut Walk, alive: &BTreeMap<Process, &Thread>) -> Result<()> {
+        let walks = walk.thread_walks();
         // The next complete walk may have missed a new process; the one after it does not.
         self.readers.retain(|pid, noted| {
             let [first, last] = [0, u32::MAX].map(|start_ticks| Process { pid: *pid, start_ticks });
@@ -240,54 +260,61 @@ impl Budgets {
             }
             self.release(walk, process)?;
         }
-        for (process, thread) in alive {
-            let known = self.numbers.get(process);
-            let is_known = known.is_some() || self.without_budget.contains(&process);
-            if is_known && (slice.is_over() || !self.due.remove(&process)) {
-                continue;
-            }
-            // The scan reports the name of its thread, also where /proc is restricted, or there is no time
-            // to read it now.
-            let described = if slice.is_over() {
-                self.due.insert(process);
-                None
-            } else {
-                describe(process)
-            };
-            let command = described.as_ref().map_or(&thread.name, |about| &about.command);
-            let cgroup = described.as_ref().and_then(|about| about.cgroup.as_ref());
-            let user = Some(thread.user);
-            let properties = ProcessProperties { command: Some(command), cgroup, user };
-            let rule = Rule::of(&self.rules, properties);
-            let rule = rule.map(|rule| (rule, group(self.rules[rule].per, process, properties)));
-            let rule = match known {
-                // It exits: its group is that of its parent.
-                None if described.is_none() => self.inherited(walk, process)?.or(rule),
-                _ => rule,
-            };
-            if known.is_some() {
-                let stays = if self.unnumbered.contains(&process) {
-                    rule.is_some() && !self.table_has_room()
-                } else {
-                    rule.as_ref()
-                        .is_some_and(|(rule, group)| self.numbers.is_current(process, *rule, group))
-                };
-                if stays {
-                    continue;
-                }
-                self.release(walk, process)?;
-            }
-            self.without_budget.remove(&process);
-            match rule {
-                Some((rule, group)) => {
-                    self.assign_budget(walk, process, command, (rule, group))?;
-                }
-                None => drop(self.without_budget.insert(process)),
-            }
+        Ok(())
+    }
+
+    /// Gives a process the budget of its rule, if it is new or due.
+    fn match_process(
+        &mut self,
+        walk: &mut Walk,
+        process: Process,
+        thread: &Thread,
+        slice: &TimeSlice,
+    ) -> Result<()> {
+        let is_new = self.numbers.get(process).is_none() && !self.without_budget.contains(&process);
+        if !is_new && (slice.is_over() || !self.due.remove(&process)) {
+            return Ok(());
         }
-        self.report_full(!had_unnumbered && !self.unnumbered.is_empty());
-        let default = self.numbers.number_of_rule(self.strictest_rule());
-        walk.publish_numbers(if self.unnumbered.is_empty() { 0 } else { default })
+        // The scan reports the name of its thread, also where /proc is restricted, or there is no time to read
+        // it now.
+        let described = if slice.is_over() {
+            self.due.insert(process);
+            None
+        } else {
+            describe(process)
+        };
+        let command = described.as_ref().map_or(&thread.name, |about| &about.command);
+        let cgroup = described.as_ref().and_then(|about| about.cgroup.as_ref());
+        let user = Some(thread.user);
+        let properties = ProcessProperties { command: Some(command), cgroup, user };
+        let rule = Rule::of(&self.rules, properties);
+        let mut rule = rule.map(|rule| (rule, group(self.rules[rule].per, process, properties)));
+        let has_number = self.numbers.get(process).is_some();
+        if !has_number && described.is_none() {
+            // It exits: its group is that of its parent.
+            rule = self.inherited(walk, process)?.or(rule);
+        }
+        if has_number {
+            if self.keeps_number(process, rule.as_ref()) {
+                return Ok(());
+            }
+            self.release(walk, process)?;
+        }
+        self.without_budget.remove(&process);
+        match rule {
+            Some(rule) => self.assign_budget(walk, process, command, rule)?,
+            None => drop(self.without_budget.insert(process)),
+        }
+        Ok(())
+    }
+
+    /// Whether the number of a process is still that of its rule and group.
+    fn keeps_number(&self, process: Process, rule: Option<&(usize, Group)>) -> bool {
+        let Some((rule, group)) = rule else { return false };
+        if self.unnumbered.contains(&process) {
+            return !self.table_has_room();
+        }
+        self.numbers.is_current(process, *rule, group)
     }
 
     /// The rule and group that a process had from its parent when it started.

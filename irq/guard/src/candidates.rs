@@ -2,7 +2,7 @@
 //! pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::names::Octets;
@@ -30,6 +30,16 @@ pub struct Socket {
     pub address: IpAddr,
     /// Whether it is in another network namespace than the devices.
     pub elsewhere: bool,
+}
+
+impl Socket {
+    /// The same without an address that no interface has.
+    pub(super) fn with_known_address(self, has_address: impl Fn(&IpAddr) -> bool) -> Self {
+        if has_address(&self.address) || self.address.is_loopback() {
+            return self;
+        }
+        Self { address: Ipv4Addr::UNSPECIFIED.into(), ..self }
+    }
 }
 
 /// The reader of a socket.
@@ -107,7 +117,7 @@ impl DeviceTopology {
     /// The guarded devices that can receive packets for a socket: all of them if it is bound to no local
     /// address (any address, a group). All of them for a socket of another namespace, too: the path to it is
     /// unknown, and its indices and addresses have no meaning here.
-    fn devices(&self, socket: &Socket) -> impl Iterator<Item = u32> {
+    pub(super) fn devices(&self, socket: &Socket) -> impl Iterator<Item = u32> {
         let device = match socket.device {
             _ if socket.elsewhere => None,
             0 => self.addresses.get(&socket.address).copied(),

@@ -1,20 +1,23 @@
 //! Changes that make a new scan necessary, of a process or of all: bpf/changes.h.
 
 use std::collections::HashMap;
+use std::fs;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Func;
 use libbpf_rs::{
     ErrorKind, Link, MapCore, MapFlags, MapHandle, ProgramInput, RingBuffer, RingBufferBuilder,
 };
-use onbeat_bpf::{MappedArray, Object, UnloadedObject};
+use onbeat_bpf::{MappedArray, Object, PlainData, UnloadedObject};
 use onbeat_irq_core::policy::Rank;
 
-use crate::abi::{guard_changes, guard_rank};
+use crate::abi::{guard_changes, guard_interrupts, guard_rank};
 use crate::error::{Error, Result};
+use crate::walk::rodata;
 
 /// Programs at tracepoints.
 const TRACED: [&str; 5] = ["on_inet_sock_set_state", "on_fork", "on_exec", "on_exit", "on_switch"];
@@ -27,6 +30,8 @@ const LOADER: usize = offset_of!(guard_changes, loader) / size_of::<u64>();
 const SCANS: usize = offset_of!(guard_changes, scans) / size_of::<u64>();
 /// The program that starts comparisons of the scheduling of watched threads.
 const CHECK: &str = "start_checks";
+/// The program that compares once.
+const CHECK_NOW: &str = "check_now";
 
 /// Counts changes. Nothing outlives the process.
 #[derive(Debug)]
@@ -35,12 +40,15 @@ pub(super) struct Changes {
     changed: MapHandle,
     wakes: MapHandle,
     wake_entries: RingBuffer<'static>,
+    /// Reports of interrupts among them, until they are taken.
+    interrupts: Arc<Mutex<Vec<guard_interrupts>>>,
     watched: KnownTable,
     waiting: KnownTable,
     /// The count at the last scan of all; `None`: one is due in any case.
     seen: Option<u64>,
     /// The count of changed processes that were taken.
     taken: u64,
+    has_timers: bool,
     /// Whether all threads are watched that must be.
     is_complete: bool,
     _links: Vec<Link>,
@@ -51,23 +59,29 @@ pub(super) struct Changes {
 pub(super) struct Reports {
     group: Option<OwnedFd>,
     finds_threads: bool,
+    /// Whether programs may have timers: not on PREEMPT_RT.
+    has_timers: bool,
 }
 
 impl Reports {
     pub(super) fn of_kernel(types: &Btf<'_>) -> Self {
         let finds_threads = types.type_by_name::<Func<'_>>("bpf_task_from_pid").is_some();
-        Self { group: onbeat_bpf::root_group(), finds_threads }
+        let realtime = fs::read_to_string("/sys/kernel/realtime").unwrap_or_default();
+        let has_timers = realtime.trim() != "1";
+        Self { group: onbeat_bpf::root_group(), finds_threads, has_timers }
     }
 
-    fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.group.is_some() && self.finds_threads
     }
 
     /// Leaves out programs that this kernel cannot run. Without one of them none is useful.
     pub(super) fn prepare(&self, object: &mut UnloadedObject) {
         if !self.is_complete() {
-            TRACED.iter().chain(&GROUPED).chain([&CHECK]).for_each(|name| object.skip(name));
+            let programs = TRACED.iter().chain(&GROUPED).chain([&CHECK, &CHECK_NOW]);
+            programs.for_each(|name| object.skip(name));
         }
+        object.set_constants(&[(offset_of!(rodata, has_timers), &[self.has_timers.into()])]);
     }
 }
 
@@ -91,9 +105,18 @@ impl Changes {
         };
         let wakes = handle("wakes")?;
         let mut entries = RingBufferBuilder::new();
-        entries.add(&wakes, |_| 0).map_err(read_failed)?;
+        let interrupts = Arc::<Mutex<Vec<guard_interrupts>>>::default();
+        let written = Arc::clone(&interrupts);
+        let each = move |octets: &[u8]| {
+            // Other entries only wake.
+            let report = guard_interrupts::from_octets(octets);
+            written.lock().unwrap_or_else(PoisonError::into_inner).extend(report);
+            0
+        };
+        entries.add(&wakes, each).map_err(read_failed)?;
         let changes = Self {
             wake_entries: entries.build().map_err(read_failed)?,
+            interrupts,
             wakes,
             count: MappedArray::new(&handle("changes")?)?,
             changed: handle("changed")?,
@@ -102,6 +125,7 @@ impl Changes {
             seen: None,
             taken: 0,
             is_complete: false,
+            has_timers: reports.has_timers,
             _links: links,
         };
         let checks = object.program(CHECK).test_run(ProgramInput::default());
@@ -113,6 +137,16 @@ impl Changes {
         // In a PID namespace of its own, this process does not know the ids of others.
         let is_known = changes.load(LOADER) == u64::from(std::process::id());
         Ok(is_known.then_some(changes))
+    }
+
+    /// Compares the scheduling of watched threads, if no timer does.
+    pub(super) fn check(&self, object: &Object) -> Result<()> {
+        if !self.has_timers {
+            let program = object.program(CHECK_NOW);
+            let checked = program.test_run(ProgramInput::default());
+            checked.map_err(|source| Error::kernel("compare the scheduling of threads", source))?;
+        }
+        Ok(())
     }
 
     /// A descriptor that is readable after a change, until [`Self::processes`].
@@ -140,6 +174,11 @@ impl Changes {
             }
         }
         Ok(pids)
+    }
+
+    /// Reports of interrupts since the last call, as far as [`Self::processes`] has read them.
+    pub(super) fn interrupts(&self) -> Vec<guard_interrupts> {
+        std::mem::take(&mut self.interrupts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether only a scan of all would find what is new.

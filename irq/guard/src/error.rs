@@ -19,6 +19,11 @@ pub enum Error {
     /// A process to explain does not exist.
     #[error("there is no process {0}; list processes: ps -e")]
     NoProcess(u32),
+    /// A socket to explain is not open.
+    #[error(
+        "no process has a socket {0} open; list sockets: ss -tuanpe, with -N of another network namespace"
+    )]
+    NoSocket(String),
     /// An interface that cannot be guarded.
     #[error("interface {interface:?} cannot be guarded: {reason}")]
     Refused {

@@ -31,6 +31,19 @@ pub enum Event {
         /// The waiting thread; `None`: no waiting thread has a priority above the floor.
         waiter: Option<HighestWaiter>,
     },
+    /// A source has interrupted a CPU of the guarded interfaces at least 100 times within a second.
+    ForeignInterrupts {
+        /// The CPU.
+        cpu: u32,
+        /// What interrupts it.
+        source: InterruptSource,
+        /// The source's name and number.
+        name: String,
+        /// Interrupts per second.
+        per_s: u64,
+        /// The command or setting that ends them.
+        remedy: String,
+    },
     /// An interface no longer exists.
     InterfaceMissing {
         /// The interface.
@@ -82,6 +95,34 @@ pub enum Event {
     },
 }
 
+/// What interrupts a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InterruptSource {
+    /// The line of a device.
+    Device,
+    /// Packets of a device, in softirq.
+    Packets,
+    /// Another CPU, which steers packets to this one.
+    Rps,
+    /// Another CPU, which wakes a thread there.
+    WakeUp,
+    /// Another CPU, which calls a function there.
+    FunctionCall,
+}
+
+impl fmt::Display for InterruptSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Device => "device",
+            Self::Packets => "packets in softirq of",
+            Self::Rps => "packets steered from another CPU (RPS),",
+            Self::WakeUp => "wake-ups of",
+            Self::FunctionCall => "calls of",
+        })
+    }
+}
+
 /// The waiting thread with the highest priority.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HighestWaiter {
@@ -119,6 +160,9 @@ impl fmt::Display for Event {
                         f.write_str(if *above_ceiling { ", above the ceiling" } else { "" })
                     }
                 }
+            }
+            Event::ForeignInterrupts { cpu, source, name, per_s, remedy } => {
+                write!(f, "CPU {cpu}: {per_s} interrupts/s: {source} {name}; {remedy}")
             }
             Event::InterfaceMissing { interface } => write!(f, "{interface}: interface is missing"),
             Event::ScanPartial => f.write_str(
@@ -250,6 +294,16 @@ mod tests {
             ),
             (change(None), "eth0: normal -> real-time 50, no waiting thread above the floor"),
             (
+                Event::ForeignInterrupts {
+                    cpu: 1,
+                    source: InterruptSource::Device,
+                    name: "eth1 (irq 45)".into(),
+                    per_s: 450,
+                    remedy: "echo 0 > /proc/irq/45/smp_affinity_list".into(),
+                },
+                "CPU 1: 450 interrupts/s: device eth1 (irq 45); echo 0 > /proc/irq/45/smp_affinity_list",
+            ),
+            (
                 Event::LimitsFull { processes: 254 },
                 "budgets: all 254 limits are in use; further processes share the limit of their budget",
             ),
@@ -312,6 +366,13 @@ mod tests {
                 setting: "x".into(),
                 found: "3".into(),
                 to: "0".into(),
+            },
+            Event::ForeignInterrupts {
+                cpu: 1,
+                source: InterruptSource::Rps,
+                name: "x".into(),
+                per_s: 100,
+                remedy: "y".into(),
             },
             Event::ScanPartial,
             Event::LimitsFull { processes: 1 },

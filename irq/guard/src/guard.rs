@@ -126,7 +126,7 @@ impl<'a> Guard<'a> {
         let mut events = self.update_devices()?;
         let indices: Vec<u32> = self.devices.values().map(|device| device.index).collect();
         let candidates = self.observer.candidates(&indices, now_ns)?;
-        events.extend(self.observer.events());
+        events.extend(self.observed_events());
         self.update_waiting(&candidates);
         for change in self.policy.changes(now_ns) {
             events.extend(self.apply_decision(&change, &candidates));
@@ -146,9 +146,9 @@ impl<'a> Guard<'a> {
     /// As [`Self::step`].
     pub fn follow_processes(&mut self, now_ns: u64) -> Result<Vec<Event>> {
         let Some(candidates) = self.observer.changed_candidates(now_ns)? else {
-            return Ok(Vec::new());
+            return Ok(self.observed_events());
         };
-        let mut events = Vec::new();
+        let mut events = self.observed_events();
         self.update_waiting(&candidates);
         for change in self.policy.changes(now_ns) {
             events.extend(self.apply_decision(&change, &candidates));
@@ -160,6 +160,17 @@ impl<'a> Guard<'a> {
         }
         self.watch()?;
         Ok(events)
+    }
+
+    /// What the observer reports.
+    fn observed_events(&mut self) -> Vec<Event> {
+        let Self { observer, host, config, .. } = self;
+        observer.events(&mut || {
+            let survey = host.survey(&tuning(config, &config.interfaces));
+            // An interface is missing: that is reported.
+            let interfaces = survey.map(|survey| survey.interfaces).unwrap_or_default();
+            interfaces.iter().flat_map(|one| &one.irqs).map(|(irq, _)| *irq).collect()
+        })
     }
 
     /// A descriptor that is readable when [`Self::follow_processes`] has something to do, or [`Self::is_changed`].

@@ -27,10 +27,12 @@ mod error;
 mod event;
 mod event_loop;
 mod explain;
+mod foreign;
 mod guard;
 mod limiter;
 mod numbers;
 mod observer;
+mod open_sockets;
 mod process_scans;
 
 mod walk;
@@ -52,10 +54,13 @@ pub use candidates::{
 };
 pub use config::{BudgetScope, Config, DropPoint, Namespaces, Rule};
 pub use error::{Error, Result};
-pub use event::{Event, HighestWaiter, Usage};
-pub use explain::{Explanation, InterfaceExplanation, WaitingExplanation};
+pub use event::{Event, HighestWaiter, InterruptSource, Usage};
+pub use explain::{
+    Explanation, InterfaceExplanation, SocketExplanation, SocketsExplanation, WaitingExplanation,
+};
 pub use guard::Guard;
 pub use observer::HostObserver;
+pub use open_sockets::{SocketName, Transport};
 
 use event_loop::{Clock, EventLoop, WaitResult};
 
@@ -257,6 +262,16 @@ pub fn preview(config: &Config) -> Result<Preview> {
 pub fn explain(config: &Config, pid: u32) -> Result<Explanation> {
     observe(config, |host, mut observer, there| {
         explain::explain(config, host, &mut observer, &there, pid)
+    })
+}
+
+/// Returns what a guard would decide now on the processes that have a socket open, and why; changes nothing.
+///
+/// # Errors
+/// As [`preview`]; no process has such a socket open.
+pub fn explain_sockets(config: &Config, name: &SocketName) -> Result<SocketsExplanation> {
+    observe(config, |host, mut observer, there| {
+        explain::explain_sockets(config, host, &mut observer, &there, name)
     })
 }
 

@@ -9,11 +9,13 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 use onbeat_irq_core::policy::Rank;
 use onbeat_netdev::{Handle, Link, Monitor};
+use onbeat_realtime::CpuSet;
 
 use super::budgets::Budgets;
-use super::candidates::{Candidates, DeviceTopology, Scan, candidates};
+use super::candidates::{Candidates, DeviceTopology, Scan, Socket, candidates};
 use super::config::Config;
-use super::event::{Event, Usage};
+use super::event::{Event, InterruptSource, Usage};
+use super::foreign;
 use super::process_scans::{PROCESS_SLICE, ProcessScans};
 use super::walk::Walk;
 use super::{TimeSlice, cpu_time};
@@ -76,8 +78,8 @@ pub trait HostObserver {
     /// The usage of each process with a budget.
     fn usage(&self) -> Vec<Usage>;
 
-    /// Events of budgets since the last call.
-    fn events(&mut self) -> Vec<Event> {
+    /// Events since the last call; `irqs` are the interrupts of the devices, read when they are required.
+    fn events(&mut self, _irqs: &mut dyn FnMut() -> BTreeSet<u32>) -> Vec<Event> {
         Vec::new()
     }
 }
@@ -109,6 +111,8 @@ pub(super) struct LiveObserver {
     /// Whether the last scan was partial, as last reported.
     was_partial: bool,
     events: Vec<Event>,
+    /// The CPUs of the guarded interfaces.
+    cpus: Option<CpuSet>,
 }
 
 impl LiveObserver {
@@ -137,6 +141,7 @@ impl LiveObserver {
             slice,
             was_partial: false,
             events: Vec::new(),
+            cpus: config.cpus.clone(),
         })
     }
 }
@@ -145,6 +150,32 @@ impl LiveObserver {
     /// Drops no packets: budgets are compared only.
     pub(super) fn preview(self) -> Self {
         Self { is_preview: true, ..self }
+    }
+
+    /// The inode of the guard's network namespace.
+    pub(super) fn netns(&self) -> u32 {
+        self.handle.namespace().inode() as u32
+    }
+
+    /// The name of an interface, if there is one with this index.
+    pub(super) fn name(&self, index: u32) -> Option<String> {
+        self.links.iter().find(|link| link.index == index).map(|link| link.name.clone())
+    }
+
+    /// The index of an interface.
+    pub(super) fn index(&self, name: &str) -> Option<u32> {
+        self.links.iter().find(|link| link.name == name).map(|link| link.index)
+    }
+
+    /// The interface with an address.
+    pub(super) fn interface_of(&self, address: IpAddr) -> Option<u32> {
+        self.places.addresses.get(&address).copied()
+    }
+
+    /// The guarded devices that the packets of a socket come from.
+    pub(super) fn devices_of(&self, socket: &Socket) -> BTreeSet<u32> {
+        let socket = socket.with_known_address(|one| self.interface_of(*one).is_some());
+        self.places.devices(&socket).collect()
     }
 
     /// The last scan, and its result.
@@ -167,6 +198,7 @@ impl HostObserver for LiveObserver {
         while self.monitor.next_event()?.is_some() {
             self.scan_is_due = true;
         }
+        self.walk.check()?;
         let since_scan = now_ns.saturating_sub(self.scan_ns);
         self.scan_is_due = self.scan_is_due
             || self.scan.partial
@@ -253,9 +285,20 @@ impl HostObserver for LiveObserver {
         self.budgets.as_ref().map(Budgets::usage).unwrap_or_default()
     }
 
-    fn events(&mut self) -> Vec<Event> {
+    fn events(&mut self, irqs: &mut dyn FnMut() -> BTreeSet<u32>) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.events);
         events.extend(self.budgets.as_mut().map(Budgets::events).unwrap_or_default());
+        let interrupts = self.walk.interrupts();
+        if let (Some(cpus), false) = (&self.cpus, interrupts.is_empty()) {
+            let irqs = irqs();
+            let own = |source, number: u32| match source {
+                InterruptSource::Device => irqs.contains(&number),
+                _ => self.places.above.contains_key(&number),
+            };
+            let netns = self.netns();
+            let each = |report| foreign::describe(report, cpus, netns, own);
+            events.extend(interrupts.iter().filter_map(each));
+        }
         events
     }
 }

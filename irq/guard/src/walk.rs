@@ -17,7 +17,8 @@ use super::TimeSlice;
 use super::candidates::{Reader, Scan, Socket, Thread, WaitingThread};
 use super::changes::{Changes, Reports};
 use super::config::{Config, Namespaces};
-use crate::abi::{guard_member, guard_socket, guard_thread, irq_owner};
+use super::foreign;
+use crate::abi::{guard_interrupts, guard_member, guard_socket, guard_thread, irq_owner};
 use crate::error::{Error, Result};
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::names::Octets;
@@ -27,7 +28,8 @@ static WAITERS: &[u8] = onbeat_bpf::bpf_object!("waiters.bpf.o");
 
 onbeat_bpf::bpf_skeleton!(skeleton, "waiters.skel.rs");
 
-use skeleton::types::{bss, rodata};
+use skeleton::types::bss;
+pub(super) use skeleton::types::rodata;
 
 /// Walks the sockets of a network namespace and all threads, at each call.
 ///
@@ -48,6 +50,7 @@ pub(super) struct Walk {
     /// `None`: this kernel does not report all changes.
     changes: Option<Changes>,
     _reads: Option<Link>,
+    _foreign: Vec<Link>,
 }
 
 impl Walk {
@@ -58,7 +61,14 @@ impl Walk {
         // Without it no reads are observed (before Linux 6.3).
         let reports_reads = types.type_by_name::<Typedef<'_>>("btf_trace_sock_recv_length");
         let reports = Reports::of_kernel(&types);
+        let mut foreign = Vec::new();
         let object = Object::load(WAITERS, "the guard's programs", |object| {
+            let cpus = config.cpus.as_ref().filter(|_| reports.is_complete());
+            foreign = foreign::prepare(object, cpus, &types);
+            if let Some(cpus) = cpus {
+                let words = foreign::words(cpus).map(u64::to_ne_bytes);
+                object.set_constants(&[(offset_of!(rodata, guarded_cpus), words.as_flattened())]);
+            }
             object.set_constants(&[
                 (offset_of!(rodata, netns), &netns.to_ne_bytes()),
                 (offset_of!(rodata, everywhere), &[(config.namespaces == Namespaces::All).into()]),
@@ -75,6 +85,11 @@ impl Walk {
         let reads = reports_reads
             .map(|_| attach(&object, "on_sock_recv_length", |program| program.attach()))
             .transpose()?;
+        let changes = Changes::start(&object, &reports)?;
+        let foreign = match &changes {
+            Some(_) => foreign::attach(&object, &foreign)?,
+            None => Vec::new(),
+        };
         Ok(Self {
             files,
             tasks,
@@ -83,8 +98,9 @@ impl Walk {
             thread_walks: 0,
             numbering: 0,
             others: 0,
-            changes: Changes::start(&object, &reports)?,
+            changes,
             _reads: reads,
+            _foreign: foreign,
             object,
         })
     }
@@ -126,6 +142,11 @@ impl Walk {
         self.changes.as_ref().is_none_or(Changes::of_all)
     }
 
+    /// Compares the scheduling of watched threads, if this kernel does not do it by a timer.
+    pub(super) fn check(&self) -> Result<()> {
+        self.changes.as_ref().map_or(Ok(()), |changes| changes.check(&self.object))
+    }
+
     /// A descriptor that is readable after a change; `None`: this kernel does not report all changes.
     pub(super) fn wakes(&self) -> Option<BorrowedFd<'_>> {
         self.changes.as_ref().map(Changes::wakes)
@@ -134,6 +155,11 @@ impl Walk {
     /// Processes that changed since the last call, as far as the kernel reports them.
     pub(super) fn changed_processes(&mut self) -> Result<Vec<u32>> {
         self.changes.as_mut().map_or(Ok(Vec::new()), Changes::processes)
+    }
+
+    /// Reports of interrupts since the last call.
+    pub(super) fn interrupts(&self) -> Vec<guard_interrupts> {
+        self.changes.as_ref().map(Changes::interrupts).unwrap_or_default()
     }
 
     /// Reads sockets and threads of one process; `None`: they take more than this slice.
@@ -273,7 +299,7 @@ impl Walk {
 
 /// A walk that is read in slices, each from the end of the previous one.
 #[derive(Debug)]
-struct Slices {
+pub(super) struct Slices {
     link: Link,
     current: Option<Iter>,
     /// The start of an entry that is not read completely.
@@ -286,13 +312,13 @@ struct Slices {
 const READ: usize = 4096;
 
 impl Slices {
-    fn new(object: &Object, name: &str) -> Result<Self> {
+    pub(super) fn new(object: &Object, name: &str) -> Result<Self> {
         let link = attach(object, name, |program| program.attach_iter_with_opts(IterOpts::None))?;
         Ok(Self { link, current: None, rest: Vec::new(), slices: 0 })
     }
 
     /// Reads entries while there is time, at least some; true at the end of the walk.
-    fn advance<T: PlainData>(
+    pub(super) fn advance<T: PlainData>(
         &mut self,
         slice: &TimeSlice,
         mut each: impl FnMut(&T),
@@ -338,30 +364,28 @@ fn attach(
 
 /// Returns the socket of an entry, without an address that no interface has; `None`: an empty entry.
 fn socket_of(entry: &guard_socket, has_address: impl Fn(&IpAddr) -> bool) -> Option<Socket> {
-    let mut socket = socket(entry);
-    if !has_address(&socket.address) && !socket.address.is_loopback() {
-        socket.address = Ipv4Addr::UNSPECIFIED.into();
-    }
-    (socket.pid != 0).then_some(socket)
+    let socket = socket(entry);
+    (socket.pid != 0).then(|| socket.with_known_address(has_address))
 }
 
-fn socket(entry: &guard_socket) -> Socket {
+pub(super) fn socket(entry: &guard_socket) -> Socket {
     let reader = entry.reader;
     Socket {
         pid: entry.pid,
         reader: (reader.pid != 0).then_some(Reader { pid: reader.pid, tid: reader.tid }),
         device: entry.device,
-        address: address(entry),
+        address: address_of(entry.family, entry.address),
         elsewhere: entry.elsewhere != 0,
     }
 }
 
-fn address(entry: &guard_socket) -> IpAddr {
-    if entry.family == libc::AF_INET6 as u32 {
+/// An address as sockets of a family have it; unspecified for other families.
+pub(super) fn address_of(family: u32, octets: [u8; 16]) -> IpAddr {
+    if family == libc::AF_INET6 as u32 {
         // A socket of both families: report IPv4 addresses as such.
-        return Ipv6Addr::from(entry.address).to_canonical();
+        return Ipv6Addr::from(octets).to_canonical();
     }
-    let [a, b, c, d, ..] = entry.address;
+    let [a, b, c, d, ..] = octets;
     Ipv4Addr::new(a, b, c, d).into()
 }
 

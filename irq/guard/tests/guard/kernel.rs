@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::UdpSocket;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -17,10 +17,10 @@ use onbeat_irq_guard::{Config, DropPoint, Event, Namespaces, Rule, Usage};
 use onbeat_netdev::{Handle, Namespace, XdpMode, napi};
 use onbeat_realtime::Profile;
 use onbeat_testing::{
-    AttachMethod, Feature, ForeignProgram, TemporaryDirectory, require_all, require_that,
+    AttachMethod, Feature, ForeignProgram, TemporaryDirectory, require, require_all, require_that,
 };
 
-use crate::harness::{BOUND, Flow, World};
+use crate::harness::{BOUND, Flow, RECEIVER, World};
 use crate::reader::{Reader, without_forks};
 use crate::running::RunningGuard;
 
@@ -148,8 +148,8 @@ fn changes_are_found_without_a_regular_scan() {
     guard.stop();
 }
 
-/// After RPS, softirq of another CPU processes packets at no priority. The kernel counts these
-/// (/proc/net/softnet_stat).
+/// After RPS, another CPU processes packets at no priority: in softirq, which the kernel counts
+/// (/proc/net/softnet_stat), or in a thread of the kernel (PREEMPT_RT), which is scheduled for it.
 #[test]
 fn no_packet_leaves_the_napi_thread_by_rps() {
     let Some(_turn) = turn().filter(|_| {
@@ -165,7 +165,17 @@ fn no_packet_leaves_the_napi_thread_by_rps() {
         let text = world.receiver.namespace().run_with_sysfs(read).unwrap();
         u64::from_str_radix(&text.trim().replace(',', ""), 16).unwrap()
     };
-    let by_ipi = || -> u64 {
+    let runs_of = |pid: u32| -> Option<u64> {
+        let is = fs::read_to_string(format!("/proc/{pid}/comm")).ok()? == "backlog_napi/1\n";
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok().filter(|_| is)?;
+        let runs = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        runs?.trim().parse().ok()
+    };
+    let thread = (1..1000).find(|pid| runs_of(*pid).is_some());
+    let by_cpu_1 = || -> u64 {
+        if let Some(thread) = thread {
+            return runs_of(thread).unwrap();
+        }
         let text = fs::read_to_string("/proc/net/softnet_stat").unwrap();
         let received_rps = |line: &str| line.split(' ').nth(9).unwrap().to_owned();
         text.lines().map(|line| u64::from_str_radix(&received_rps(line), 16).unwrap()).sum()
@@ -174,9 +184,9 @@ fn no_packet_leaves_the_napi_thread_by_rps() {
     // This thread sends, so that packets arrive on CPU 0.
     let pinned = Profile::default().on_cpus("0".parse().unwrap()).enter().unwrap();
     let passed = || {
-        let before = by_ipi();
+        let before = by_cpu_1();
         flow.pass(100, 100);
-        by_ipi() - before
+        by_cpu_1() - before
     };
     steers("2");
     assert!(passed() > 0, "without a guard, CPU 1 processes packets");
@@ -507,7 +517,7 @@ fn a_preview_follows_changes_and_makes_none() {
 /// A process with a socket and a budget, one with neither, and none.
 #[test]
 fn a_decision_is_explained() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn().filter(|_| require(Feature::Softirqs)) else { return };
     let world = World::with_napi();
     let flow = world.flow();
     let reader = Reader::named(&flow.reader, Some(c"explained"));
@@ -532,4 +542,67 @@ fn a_decision_is_explained() {
     let about = explain(1).unwrap();
     assert_eq!((about.budget, about.interfaces[0].waiting.len()), (None, 0), "{about:?}");
     assert!(explain(u32::MAX).unwrap_err().to_string().contains("no process"));
+}
+
+/// A socket that two processes have open, one on the loopback, one of another namespace, and none.
+#[test]
+fn the_decisions_on_a_socket_are_explained() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let flow = world.flow();
+    let reader = Reader::named(&flow.reader, Some(c"explained"));
+    set_fifo(reader.process.pid, 40);
+    let receiver = world.receiver.namespace();
+    world.receiver.set_up("lo").unwrap();
+    let local = receiver.run(|| UdpSocket::bind("127.0.0.1:0")).unwrap().unwrap();
+    let stream = world.stream();
+    let mut config = Config::of(vec!["r0".to_owned()]);
+    let explain = |config: &Config, name: &str| {
+        let name = name.parse().unwrap();
+        receiver.run(|| onbeat_irq_guard::explain_sockets(config, &name)).unwrap()
+    };
+    let port = flow.reader.local_addr().unwrap().port();
+    let udp = format!("udp:{RECEIVER}:{port}");
+    let about = explain(&config, &udp).unwrap();
+    let [socket] = &about.sockets[..] else { panic!("{about:?}") };
+    let this = std::process::id();
+    assert_eq!(socket.processes, [this, reader.process.pid].into(), "{about:?}");
+    assert_eq!((&socket.interfaces[..], &socket.reason), (&["r0".to_owned()][..], &None));
+    assert!(!socket.elsewhere && socket.protocol == "udp" && socket.peer.is_none(), "{about:?}");
+    let process = about.processes.iter().find(|one| one.pid == reader.process.pid).unwrap();
+    assert_eq!(process.interfaces[0].waiting[0].priority, "real-time 40");
+    assert_eq!(process.interfaces[0].to.as_deref(), Some("real-time 40"));
+    // As the kernel names it elsewhere, and by its other names.
+    let link = fs::read_link(format!("/proc/self/fd/{}", flow.reader.as_raw_fd())).unwrap();
+    assert_eq!(link.to_str().unwrap(), format!("socket:[{}]", socket.inode));
+    let names = [
+        format!("udp:*:{port}"),
+        format!("ino:{}", socket.inode),
+        format!("sk:{:x}", socket.cookie),
+    ];
+    for name in names {
+        assert_eq!(explain(&config, &name).unwrap().sockets, about.sockets, "{name}");
+    }
+    let device = format!("udp:{RECEIVER}%r0:{port}");
+    assert!(explain(&config, &device).is_err(), "it is not bound to the device");
+
+    let on_loopback = explain(&config, &format!("udp:{}", local.local_addr().unwrap())).unwrap();
+    let reason = on_loopback.sockets[0].reason.as_deref();
+    assert_eq!(reason, Some("its address belongs to lo, which is not guarded"));
+
+    // The sender's end is in another namespace.
+    let remote = format!("tcp:{}", stream.writer.local_addr().unwrap());
+    let about = explain(&config, &remote).unwrap();
+    let [socket] = &about.sockets[..] else { panic!("{about:?}") };
+    assert!(socket.elsewhere && socket.peer == Some(stream.reader.local_addr().unwrap()));
+    assert_eq!(socket.namespace, world.sender.namespace().inode() as u32);
+    assert!(socket.reason.as_ref().unwrap().contains("namespaces = \"all\""), "{about:?}");
+    config.namespaces = Namespaces::All;
+    let about = explain(&config, &remote).unwrap();
+    assert_eq!(about.sockets[0].interfaces, ["r0"], "{about:?}");
+
+    drop(flow);
+    drop(reader);
+    let refusal = explain(&config, &udp).unwrap_err().to_string();
+    assert!(refusal.contains(&format!("no process has a socket {udp} open")), "{refusal}");
 }

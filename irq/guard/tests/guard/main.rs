@@ -1,6 +1,7 @@
 //! The guard: on a host made of a table, and on this kernel.
 
 mod fake;
+mod foreign;
 mod groups;
 // The tests of the ledger use all of it.
 #[allow(dead_code, reason = "other tests use the rest")]

@@ -3,7 +3,8 @@
 use std::fs;
 
 /// The devices of a line, as /proc/interrupts has them: `virtio0-input.0`; its number if it has none.
-pub(super) fn line(number: u32) -> String {
+#[must_use]
+pub fn line(number: u32) -> String {
     let read = fs::read_to_string(format!("/sys/kernel/irq/{number}/actions"));
     let name = read.unwrap_or_default().trim().to_owned();
     if name.is_empty() { format!("line {number}") } else { name }

@@ -11,6 +11,7 @@ mod users;
 pub use descriptions::describe;
 pub(crate) use devices::namespace;
 pub use devices::{Devices, device_exists};
+pub use lines::line;
 pub use processes::Processes;
 pub(crate) use saved::SavedNames;
 pub use stat::{Stat, process, processes};

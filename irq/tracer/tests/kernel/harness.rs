@@ -90,7 +90,7 @@ impl World {
     }
 
     /// A veth has NAPI only with GRO, and uses it only for packets that are not merged yet.
-    fn give_napi_to(host: &Handle, name: &str, peer: &Handle, peer_name: &str) {
+    pub(crate) fn give_napi_to(host: &Handle, name: &str, peer: &Handle, peer_name: &str) {
         let ethtool = |handle: &Handle| Ethtool::in_namespace(handle.namespace()).unwrap();
         ethtool(host).set_features(name, &[("rx-gro", true)]).unwrap();
         let features = ethtool(peer).features(peer_name).unwrap();

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use onbeat_host::settings::{self, ChangeLine, RestoreOutcome};
 use onbeat_host::trust;
 use onbeat_irq_guard::{
-    self as guard, Event, Explanation, HighestWaiter, InterfaceExplanation, Usage,
-    WaitingExplanation, journal_directory,
+    self as guard, Event, Explanation, HighestWaiter, InterfaceExplanation, SocketExplanation,
+    SocketName, SocketsExplanation, Usage, WaitingExplanation, journal_directory,
 };
 use onbeat_node::config::load_guard;
 use onbeat_realtime::BlockedSignals;
@@ -36,6 +37,7 @@ Examples:
   onbeat irq guard guard.toml --dry-run
   onbeat irq guard guard.toml --dry-run --watch 60
   onbeat irq guard guard.toml --explain 1234
+  onbeat irq guard guard.toml --explain udp:10.0.0.1:5000
   onbeat irq guard guard.toml
   onbeat irq guard guard.toml --json | jq -c 'select(.event == \"priority-changed\")'
   onbeat irq guard --restore
@@ -51,9 +53,12 @@ pub(super) struct Guard {
     /// With --dry-run: for this time, print also what the guard would do
     #[arg(long, value_name = "SECONDS", requires = "dry_run", value_parser = clap::value_parser!(u64).range(1..=3600))]
     watch: Option<u64>,
-    /// Print the budget of a process, the priority of NAPI threads, and the reason for both; change nothing
-    #[arg(long, value_name = "PID", conflicts_with = "dry_run", requires = "file")]
-    explain: Option<u32>,
+    /// Print the budget of a process, or of the processes of a socket, and the priority of NAPI threads, with the reasons
+    ///
+    /// Changes nothing. A socket is PROTOCOL:ADDRESS:PORT such as tcp:10.0.0.1:80, udp:[::]:53 or udp:*:5000. Or ino:N or sk:N as
+    /// `ss -e` prints them.
+    #[arg(long, value_name = "PID|SOCKET", conflicts_with = "dry_run", requires = "file")]
+    explain: Option<ExplainSubject>,
     /// Restore the settings that a killed guard left
     #[arg(long, conflicts_with_all = ["file", "dry_run"])]
     restore: bool,
@@ -64,6 +69,24 @@ pub(super) struct Guard {
     /// Print JSON: one object per line for each event, one object for other output
     #[arg(long)]
     json: bool,
+}
+
+/// The argument of `--explain`.
+#[derive(Debug, Clone)]
+enum ExplainSubject {
+    Process(u32),
+    Socket(SocketName),
+}
+
+impl FromStr for ExplainSubject {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text.parse() {
+            Ok(pid) => Ok(Self::Process(pid)),
+            Err(_) => text.parse().map(Self::Socket),
+        }
+    }
 }
 
 /// Output of `--dry-run --json`.
@@ -103,9 +126,18 @@ impl Guard {
             };
             return self.preview(preview, budgets);
         }
-        if let Some(pid) = self.explain {
+        if let Some(subject) = &self.explain {
             let config = load_to_preview(file, load_guard)?;
-            return self.explain(&guard::explain(&config, pid)?);
+            return match subject {
+                ExplainSubject::Process(pid) => {
+                    let explanation = guard::explain(&config, *pid)?;
+                    self.explain(&explanation, || explained(&explanation))
+                }
+                ExplainSubject::Socket(name) => {
+                    let explanation = guard::explain_sockets(&config, name)?;
+                    self.explain(&explanation, || sockets_explained(&explanation))
+                }
+            };
         }
         let config = trust::load(file, load_guard)?;
         // Before any other thread starts: a change in progress is completed or undone.
@@ -136,10 +168,10 @@ impl Guard {
         Ok(CommandResult::good_if(restored.iter().all(|one| one.outcome != RestoreOutcome::Failed)))
     }
 
-    fn explain(&self, explanation: &Explanation) -> Result {
+    fn explain(&self, json: &impl Serialize, text: impl FnOnce() -> String) -> Result {
         match self.json {
-            true => output::print_json(explanation)?,
-            false => output::print(&explained(explanation))?,
+            true => output::print_json(json)?,
+            false => output::print(&text())?,
         }
         Ok(CommandResult::Success)
     }
@@ -205,6 +237,54 @@ fn watch(
         }
     })?;
     Ok(last.into_values().collect())
+}
+
+/// Sockets that the explanation in words lists.
+const LISTED_SOCKETS: usize = 20;
+
+/// An explanation of sockets in words.
+fn sockets_explained(explanation: &SocketsExplanation) -> String {
+    let SocketsExplanation { sockets, processes } = explanation;
+    let mut text: String = sockets.iter().take(LISTED_SOCKETS).map(socket_explained).collect();
+    let more = sockets.len().saturating_sub(LISTED_SOCKETS) as u64;
+    if more > 0 {
+        text += &format!("and {}; --json lists all\n", count(more, "more socket"));
+    }
+    processes.iter().for_each(|process| text += &explained(process));
+    text
+}
+
+fn socket_explained(explanation: &SocketExplanation) -> String {
+    let SocketExplanation {
+        protocol,
+        local,
+        peer,
+        inode,
+        cookie,
+        namespace,
+        elsewhere,
+        interfaces,
+        reason,
+        processes,
+    } = explanation;
+    let mut text = format!("socket   {protocol} {local}");
+    if let Some(peer) = peer {
+        text += &format!(" to {peer}");
+    }
+    text += &format!(" (ino:{inode} sk:{cookie:x}");
+    if *elsewhere {
+        text += &format!(", network namespace {namespace}");
+    }
+    text += &match reason {
+        Some(reason) => format!("): its processes do not wait for it: {reason}"),
+        None => format!("): its processes wait for {}", interfaces.join(", ")),
+    };
+    let pids: Vec<String> = processes.iter().map(ToString::to_string).collect();
+    text += match pids.len() {
+        1 => "; open in process ",
+        _ => "; the budget is that of the reader; open in processes ",
+    };
+    text + &pids.join(", ") + "\n"
 }
 
 /// An explanation in words.
@@ -337,11 +417,44 @@ eth1: 2 NAPI threads from 7 on, now other; it stays
     }
 
     #[test]
+    fn sockets_are_explained_with_their_processes() {
+        let socket =
+            |elsewhere: bool, interfaces: &[&str], reason: Option<&str>| SocketExplanation {
+                protocol: "tcp",
+                local: "10.0.0.1:80".parse().unwrap(),
+                peer: elsewhere.then(|| "10.0.0.2:4000".parse().unwrap()),
+                inode: 1129,
+                cookie: 0x1b1,
+                namespace: 4,
+                elsewhere,
+                interfaces: interfaces.iter().map(ToString::to_string).collect(),
+                reason: reason.map(str::to_owned),
+                processes: if elsewhere { [7].into() } else { [7, 8].into() },
+            };
+        let sockets = vec![
+            socket(false, &["eth0", "eth1"], None),
+            socket(true, &[], Some("it is in another network namespace")),
+        ];
+        let mut explanation = SocketsExplanation { sockets, processes: vec![] };
+        assert_eq!(
+            sockets_explained(&explanation),
+            "\
+socket   tcp 10.0.0.1:80 (ino:1129 sk:1b1): its processes wait for eth0, eth1; the budget is that of the reader; open in processes 7, 8
+socket   tcp 10.0.0.1:80 to 10.0.0.2:4000 (ino:1129 sk:1b1, network namespace 4): its processes do not wait for it: it is in another network namespace; open in process 7
+"
+        );
+        explanation.sockets = vec![socket(false, &["eth0"], None); LISTED_SOCKETS + 1];
+        let text = sockets_explained(&explanation);
+        assert!(text.ends_with("\nand 1 more socket; --json lists all\n"), "{text}");
+    }
+
+    #[test]
     fn guard_requires_a_file_or_restore() {
         for line in [
             "irq guard a.toml",
             "irq guard a.toml --dry-run --json",
             "irq guard a.toml --explain 1 --json",
+            "irq guard a.toml --explain udp:*:5000",
             "irq guard a.toml --dry-run --watch 60",
             "irq guard --restore --forget",
         ] {
