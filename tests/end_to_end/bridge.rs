@@ -102,7 +102,9 @@ fn topology(network: &Network, plan: &Plan) -> Topology {
         let node = &network.nodes[file.node as usize];
         // The links of a host, as the bridge is one here, have the MTU 1500.
         let at_bridge = format!("interface = \"{}-b\"\n", node.name);
-        let text = file.text.replace(&at_bridge, &format!("{at_bridge}mtu = 1506\n"));
+        let mtu = "mtu = 1506\n";
+        let text = file.text.replace(&format!("{at_bridge}{mtu}"), &at_bridge);
+        let text = text.replace(&at_bridge, &format!("{at_bridge}{mtu}"));
         topology.node(&node.name, place, 1, text);
         if let Some(host) = &node.host {
             let station = format!("at-{}", node.name);

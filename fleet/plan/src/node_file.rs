@@ -1,12 +1,12 @@
 //! The configuration file of each node, which `onbeat run` reads.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
 use std::iter::once;
 
 use crate::bridge;
 use crate::input::HOST;
-use crate::network::{Network, R_TAG};
+use crate::network::{Network, Node, R_TAG};
 use crate::plan::Plan;
 use crate::route::StreamPart;
 
@@ -34,11 +34,7 @@ pub struct NodeFile {
 #[must_use]
 pub fn all(network: &Network, plan: &Plan) -> Vec<NodeFile> {
     let names: HashSet<&str> = network.streams.iter().map(|stream| stream.name.as_str()).collect();
-    let mut bodies = vec![(String::new(), 0usize); network.nodes.len()];
-    let mut largest = vec![Vec::new(); network.nodes.len()];
-    for (node, sizes) in network.nodes.iter().zip(&mut largest) {
-        *sizes = vec![0; node.ports.len()];
-    }
+    let mut bodies = vec![NodeBody::default(); network.nodes.len()];
     for (index, route) in plan.routed() {
         let stream = &network.streams[index];
         let parts = route.parts(network, stream);
@@ -51,24 +47,49 @@ pub fn all(network: &Network, plan: &Plan) -> Vec<NodeFile> {
             let is_relay = !part.delivers && !part.ingress.is_empty() && !part.recovers;
             let label = part.ingress.first().and_then(|arc| bridge::label(plan, index, *arc));
             let name = part_name(&names, &stream.name, label.filter(|_| is_relay), earlier);
-            let (text, count) = &mut bodies[part.node as usize];
-            write_stream(text, network, plan, index, part, &name);
-            *count += 1;
-            for arc in part.egress.iter().chain(&part.ingress) {
-                let end = network.link_ends(*arc).into_iter().find(|end| end.node == part.node);
-                let Some(end) = end else { continue };
-                let size = &mut largest[end.node as usize][end.port as usize];
-                *size = (*size).max(stream.size);
-            }
+            let body = &mut bodies[part.node as usize];
+            write_stream(&mut body.text, network, plan, index, part, &name);
+            body.streams += 1;
+            body.is_talker |= part.ingress.is_empty();
+            body.longest = body.longest.max(stream.size - FRAME_OCTETS);
+            let ends =
+                part.egress.iter().chain(&part.ingress).flat_map(|arc| network.link_ends(*arc));
+            body.ports.extend(ends.filter(|end| end.node == part.node).map(|end| end.port));
         }
     }
-    let bodies = bodies.into_iter().enumerate().filter(|(_, (_, count))| *count > 0);
+    let bodies = bodies.into_iter().enumerate().filter(|(_, body)| body.streams > 0);
     bodies
-        .map(|(node, (body, streams))| {
-            let text = head(network, node, streams, &largest[node]) + &body;
-            NodeFile { node: node as u32, streams, text }
+        .map(|(node, body)| NodeFile {
+            node: node as u32,
+            streams: body.streams,
+            text: head(network, node, &body) + &body.text,
         })
         .collect()
+}
+
+/// The streams of a node.
+#[derive(Debug, Clone, Default)]
+struct NodeBody {
+    /// As text.
+    text: String,
+    /// Their number.
+    streams: usize,
+    /// Whether the node is the talker of one.
+    is_talker: bool,
+    /// MTU that their longest frames require without R-TAG.
+    longest: u32,
+    /// Ports with streams.
+    ports: BTreeSet<u32>,
+}
+
+impl NodeBody {
+    /// MTU of all ports with streams: a node refuses ports narrower than those from which they get frames.
+    fn mtu(&self, node: &Node) -> u32 {
+        let host = node.host.as_ref().filter(|host| self.is_talker && !host.create);
+        // An existing interface of a talker sends frames as long as its MTU.
+        let of_host = host.map_or(0, |_| USUAL_MTU + R_TAG);
+        USUAL_MTU.max(self.longest + R_TAG).max(of_host)
+    }
 }
 
 /// Name of a part: the stream's, at a relay with the VLAN of its label, so that the relay can have those of two plans.
@@ -84,17 +105,18 @@ fn part_name(names: &HashSet<&str>, stream: &str, label: Option<u16>, earlier: u
     free.nth(skipped).expect("there are more numbers than streams")
 }
 
-fn head(network: &Network, index: usize, streams: usize, largest: &[u32]) -> String {
+fn head(network: &Network, index: usize, body: &NodeBody) -> String {
     let node = &network.nodes[index];
     let mut text = format!("# Written by onbeat plan.\n\n[node]\nname = \"{}\"\n", node.name);
-    if streams > DEFAULT_MAX_STREAMS {
-        let _ = writeln!(text, "max-streams = {}", streams.next_power_of_two().min(65_536));
+    if body.streams > DEFAULT_MAX_STREAMS {
+        let most = body.streams.next_power_of_two().min(65_536);
+        let _ = writeln!(text, "max-streams = {most}");
     }
-    for (port, largest) in node.ports.iter().zip(largest) {
+    let mtu = body.mtu(node);
+    for (index, port) in (0..).zip(&node.ports) {
         let (name, interface) = (&port.name, &port.interface);
         let _ = write!(text, "\n[[port]]\nname = \"{name}\"\ninterface = \"{interface}\"\n");
-        let mtu = largest.saturating_sub(FRAME_OCTETS) + R_TAG;
-        if mtu > USUAL_MTU {
+        if mtu > USUAL_MTU && body.ports.contains(&index) {
             let _ = writeln!(text, "mtu = {mtu}");
         }
     }
@@ -103,6 +125,10 @@ fn head(network: &Network, index: usize, streams: usize, largest: &[u32]) -> Str
         let _ = write!(text, "\n[[port]]\nname = \"{HOST}\"\ninterface = \"{interface}\"\n");
         if host.create {
             let _ = writeln!(text, "create = \"veth\"");
+        }
+        let mtu = mtu - R_TAG;
+        if host.create || mtu > USUAL_MTU {
+            let _ = writeln!(text, "mtu = {mtu}");
         }
     }
     text

@@ -6,12 +6,13 @@ use std::fs;
 use crate::common::run;
 use onbeat_frer::plane::{Disposition, Plane};
 use onbeat_frer::spec::PortId;
+use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_node::config::Config;
 use onbeat_plan::bridge::{self, StaticEntry};
 use onbeat_plan::plan::PreviousRoutes;
 use onbeat_plan::route::Element;
 use onbeat_plan::{Network, Plan, failure, node_file};
-use onbeat_testing::{CommandOutput, TemporaryDirectory, root};
+use onbeat_testing::{CommandOutput, Feature, TemporaryDirectory, require_all, root};
 use serde_json::Value;
 
 /// A ladder of three rungs, one node of which is the only way to a further ring: shared paths occur.
@@ -295,6 +296,63 @@ fn a_plan_is_written_compared_and_kept() {
     let CommandOutput { code, out, .. } = run(&["plan", "diff", &one, &two, "--json"]);
     let result: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((code, result["figures"]["streams"]["rows"].as_array().map(Vec::len)), (0, Some(0)));
+}
+
+/// A talker, a relay that is a listener, and a listener whose host interface exists, with streams of two frame sizes.
+const SIZES: &str = r#"
+node = [
+  { name = "a", host = { interface = "tsn0", create = "veth" }, port = [{ name = "eth1" }, { name = "eth2" }] },
+  { name = "b", host = { interface = "eth0" }, port = [{ name = "eth1" }, { name = "eth2" }] },
+  { name = "c", host = { interface = "eth0" }, port = [{ name = "eth1" }, { name = "eth2" }] },
+]
+link = [{ a = "a:eth1", b = "b:eth1" }, { a = "b:eth2", b = "c:eth1" }, { a = "a:eth2", b = "c:eth2" }]
+stream = [
+  { name = "short", talker = "a", listeners = ["c"], address = "01:00:5e:00:00:01", interval-us = 1000, size = 128 },
+  { name = "long", talker = "a", listeners = ["b"], address = "01:00:5e:00:00:02", interval-us = 1000, size = 9018, paths = 1 },
+  { name = "back", talker = "c", listeners = ["b"], address = "01:00:5e:00:00:03", interval-us = 1000, size = 128, paths = 1 },
+]
+"#;
+
+#[test]
+fn files_of_a_plan_are_valid_where_their_interfaces_exist() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let directory = TemporaryDirectory::new("plan-interfaces");
+    let path = |name: &str| directory.file(name).to_str().expect("text").to_owned();
+    let example = fs::read_to_string(root().join("examples/plan/net.toml")).expect("the example");
+    // The MTU of hosts, in files where the plan sets it.
+    let hosts = [
+        ("example", example.as_str(), vec![("press", 1494), ("robot", 1500), ("camera", 1500)]),
+        ("sizes", SIZES, vec![("a", 9000), ("b", 9000)]),
+    ];
+    for (name, text, hosts) in hosts {
+        let file = path(&format!("{name}.toml"));
+        fs::write(&file, text).expect("a file");
+        let CommandOutput { code, out, err } = run(&["plan", &file, "-o", &path(name)]);
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        for (node, mtu) in hosts {
+            let text = fs::read_to_string(path(&format!("{name}/{node}.toml"))).expect("a file");
+            let node = Config::parse(&text, "node.toml").expect("a valid file");
+            let host = node.ports.iter().find(|port| port.name == "host").expect("a host");
+            assert_eq!(host.mtu, Some(mtu), "{text}");
+        }
+        let network = Network::parse(text, "net.toml").expect("a valid network");
+        for node in &network.nodes {
+            let file = path(&format!("{name}/{}.toml", node.name));
+            let namespace = Namespace::new().expect("a namespace");
+            let handle = Handle::in_namespace(&namespace).expect("a handle");
+            let existing = node.host.iter().filter(|host| !host.create).map(|host| &host.interface);
+            for interface in node.ports.iter().map(|port| &port.interface).chain(existing) {
+                let peer = VethEnd::new(format!("{interface}-peer"));
+                handle.create_veth(&VethEnd::new(interface), &peer).expect("a veth");
+                handle.set_up(interface).expect("up");
+            }
+            let check = || run(&["run", "--check", &file]);
+            let CommandOutput { code, out, err } = namespace.run(check).expect("a thread in it");
+            assert_eq!((code, err.as_str()), (0, ""), "{file}: {out}");
+        }
+    }
 }
 
 #[test]
