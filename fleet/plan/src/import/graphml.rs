@@ -1,15 +1,15 @@
 //! GraphML.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::{Draft, Fault, fault, speed_and_delay};
+use super::{DELAYS, Draft, Fault, LinkValues, SPEEDS, fault};
 
 /// Most elements of a document.
 const MOST_NODES: u32 = 5_000_000;
 
-/// Reads the nodes and edges of the first graph. Two directed edges in opposite directions are one link.
+/// Reads the nodes and edges of the first graph. Directed edges in opposite directions can be one link.
 pub(super) fn read(draft: &mut Draft, text: &str) -> Result<(), Fault> {
     let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| {
@@ -46,14 +46,13 @@ pub(super) fn read(draft: &mut Draft, text: &str) -> Result<(), Fault> {
             data.get("label").or_else(|| data.get("name")).filter(|label| !label.is_empty());
         draft.labeled_node(id, label.map_or(id, String::as_str));
     }
-    let is_directed = graph.attribute("edgedefault") == Some("directed");
-    let mut opposite = HashSet::new();
+    let default = graph.attribute("edgedefault");
     for edge in graph.children().filter(|edge| named(*edge, "edge")) {
         let end = |name: &str| {
             let id = edge.attribute(name).ok_or_else(|| {
                 fault(place(edge), format!("the edge has no {name}"), "write the id of a node")
             })?;
-            draft.described(id, place(edge))
+            draft.described(id, || place(edge))
         };
         let (a, b) = (end("source")?, end("target")?);
         if a == b {
@@ -62,24 +61,19 @@ pub(super) fn read(draft: &mut Draft, text: &str) -> Result<(), Fault> {
                 .push(format!("{}: an edge from a node to itself is left out", place(edge)));
             continue;
         }
-        if is_directed && opposite.remove(&(b, a)) {
-            continue;
-        }
-        opposite.insert((a, b));
+        let has_opposite = match edge.attribute("directed") {
+            Some(directed) => directed == "true",
+            None => default != Some("undirected"),
+        };
         let data = data(edge);
-        let (speed, delay) = speed_and_delay(|name| {
-            let value = data.get(&name.to_lowercase())?.parse::<f64>().ok();
-            value.filter(|value| value.is_finite() && *value >= 0.0)
-        });
+        let values =
+            LinkValues::read(SPEEDS, DELAYS, |name| data.get(&name.to_lowercase()).cloned());
         let [a, b] =
             [(a, "sourceport"), (b, "targetport")].map(|(node, name)| match edge.attribute(name) {
-                Some(port) => {
-                    draft.port(node, port, speed);
-                    (node, port.to_owned())
-                }
-                None => draft.fresh_port(node, speed),
+                Some(port) => draft.port(node, port),
+                None => (node, None),
             });
-        draft.link(a, b, delay);
+        draft.link(a, b, has_opposite, values);
     }
     draft.index_labels();
     Ok(())

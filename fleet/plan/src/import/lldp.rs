@@ -3,7 +3,8 @@
 use onbeat_config::text::mac_address;
 use serde_json::Value;
 
-use super::{Draft, Fault, fault, text};
+use super::{Draft, Fault, LinkValues, fault, text};
+use crate::input::SPEED_MBPS;
 
 /// Reads the neighbors of one node.
 pub(super) fn read(draft: &mut Draft, lldp: &Value, owner: &str) -> Result<(), Fault> {
@@ -52,9 +53,11 @@ pub(super) fn read(draft: &mut Draft, lldp: &Value, owner: &str) -> Result<(), F
         let addresses = [chassis.get("id"), Some(id)].into_iter().flatten();
         let addresses = addresses.filter_map(|id| mac_address(text(id, "value")?));
         draft.nodes[peer].addresses.extend(addresses);
-        draft.port(node, interface, speed);
-        draft.port(peer, name, speed);
-        draft.link((node, interface.clone()), (peer, name.into()), None);
+        let values = LinkValues { speed_mbps: speed, ..LinkValues::default() };
+        let own = draft.port(node, interface);
+        // A MAC address is no name that the other node has for the port.
+        let other = if mac_address(name).is_some() { (peer, None) } else { draft.port(peer, name) };
+        draft.link(own, other, true, values);
     }
     Ok(())
 }
@@ -68,7 +71,7 @@ fn chassis(neighbor: &Value) -> Option<(&str, &Value)> {
 }
 
 /// The speed of an MAU type such as `1000BaseTFD` or `10GbaseT`.
-fn speed_mbps(mau: &str) -> Option<u64> {
+fn speed_mbps(mau: &str) -> Option<u32> {
     let end = mau.to_lowercase().find("base")?;
     let written = &mau[..end];
     let (digits, factor) = match written.strip_suffix(['G', 'g']) {
@@ -76,5 +79,5 @@ fn speed_mbps(mau: &str) -> Option<u64> {
         None => (written, 1.0),
     };
     let number: f64 = digits.trim().replace('p', ".").parse().ok()?;
-    Some((number * factor) as u64)
+    Some((number * factor) as u32).filter(|mbps| SPEED_MBPS.contains(mbps))
 }

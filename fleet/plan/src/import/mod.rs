@@ -7,16 +7,20 @@ mod cnc;
 mod doctor;
 mod graphml;
 mod lldp;
+mod merge;
 mod node_link;
 mod text;
 mod yang;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use onbeat_config::suggestions;
 use onbeat_config::text::is_name;
 use onbeat_wire::MacAddress;
 use serde_json::Value;
+
+use crate::input::{MAX_DELAY_NS, SPEED_MBPS};
 
 /// A file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,8 +50,10 @@ pub struct Draft {
     /// Nodes by their names and ids in the sources.
     index: HashMap<String, usize>,
     names: HashSet<String>,
+    /// Number of files.
+    files: usize,
+    /// Reports of links, several of which can describe one cable.
     links: Vec<DraftLink>,
-    link_index: HashMap<[DraftEnd; 2], usize>,
     streams: Vec<DraftStream>,
     remarks: Vec<String>,
 }
@@ -57,26 +63,36 @@ struct DraftNode {
     /// Its name in the source.
     source: String,
     name: String,
-    /// Interface and speed of each port, by the name in the source.
-    ports: BTreeMap<String, DraftPort>,
+    /// Its ports, by their interfaces, or by their names in the source where these name no interface.
+    ports: BTreeSet<String>,
+    /// Interfaces of ports with other names in the source.
+    interfaces: BTreeMap<String, String>,
     addresses: BTreeSet<MacAddress>,
     /// Facts for the user.
     remarks: Vec<String>,
 }
 
-#[derive(Debug, Clone, Default)]
-struct DraftPort {
-    interface: String,
-    speed_mbps: Option<u64>,
-}
+/// A node and its port, if the source names one.
+type DraftEnd = (usize, Option<String>);
 
-/// A node and the name of its port in the source.
-type DraftEnd = (usize, String);
-
+/// A report of a link.
 #[derive(Debug, Clone)]
 struct DraftLink {
     ends: [DraftEnd; 2],
-    delay_ns: Option<u64>,
+    /// Index of its file.
+    file: usize,
+    /// Whether a report of the opposite direction in the same file can describe the same cable.
+    has_opposite: bool,
+    values: LinkValues,
+}
+
+/// Attributes of a link.
+#[derive(Debug, Clone, Default)]
+struct LinkValues {
+    speed_mbps: Option<u32>,
+    delay_ns: Option<u32>,
+    /// Facts for the user.
+    remarks: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -112,6 +128,7 @@ impl Draft {
     /// # Errors
     /// The format is unknown, or the content has a fault.
     pub fn add(&mut self, text: &str, name: &str) -> Result<(), ImportError> {
+        self.files += 1;
         let added = match text.trim_start_matches(['\u{feff}', ' ', '\n', '\r', '\t']) {
             text if text.starts_with('<') => graphml::read(self, text),
             text => match serde_json::from_str(text) {
@@ -176,52 +193,33 @@ impl Draft {
         }
     }
 
-    /// Adds a port, and the larger knowledge of its speed.
-    fn port(&mut self, node: usize, source: &str, speed_mbps: Option<u64>) {
-        let ports = &mut self.nodes[node].ports;
-        let is_used = |name: &str| ports.values().any(|port: &DraftPort| port.interface == name);
-        let interface = match is_interface(source) {
-            true => source.to_owned(),
-            false => {
-                let mut names = (1..).map(|number| format!("p{number}"));
-                names.find(|name| !is_used(name)).unwrap_or_default()
-            }
-        };
-        let port = ports.entry(source.into()).or_insert(DraftPort { interface, speed_mbps: None });
-        port.speed_mbps = speed_mbps.or(port.speed_mbps);
+    /// Adds a port, by its name in the source.
+    fn port(&mut self, node: usize, source: &str) -> DraftEnd {
+        let DraftNode { ports, interfaces, .. } = &mut self.nodes[node];
+        let name = interfaces.get(source).map_or(source, String::as_str);
+        ports.insert(name.into());
+        (node, Some(name.into()))
     }
 
     /// Names the interface of a port, if the name is one and not another port's.
     fn name_port(&mut self, node: usize, source: &str, interface: &str) {
-        let ports = &mut self.nodes[node].ports;
-        if is_interface(interface) && ports.values().all(|port| port.interface != interface) {
-            let interface = interface.to_owned();
-            ports.insert(source.into(), DraftPort { interface, speed_mbps: None });
+        let DraftNode { ports, interfaces, .. } = &mut self.nodes[node];
+        if is_interface(interface) && interfaces.values().all(|other| other != interface) {
+            interfaces.insert(source.into(), interface.into());
+            ports.insert(interface.into());
         }
     }
 
-    /// Adds a link; one that is there between the same ports gets what was not known.
-    fn link(&mut self, a: DraftEnd, b: DraftEnd, delay_ns: Option<u64>) {
-        let mut ends = [a, b];
-        ends.sort_unstable();
-        let index = *self.link_index.entry(ends.clone()).or_insert(self.links.len());
-        match self.links.get_mut(index) {
-            Some(link) => link.delay_ns = link.delay_ns.max(delay_ns),
-            None => self.links.push(DraftLink { ends, delay_ns }),
-        }
-    }
-
-    /// A new port of a node for a link without the name of one.
-    fn fresh_port(&mut self, node: usize, speed_mbps: Option<u64>) -> DraftEnd {
-        let name = format!("p{}", self.nodes[node].ports.len() + 1);
-        self.port(node, &name, speed_mbps);
-        (node, name)
+    /// Adds a report of a link.
+    fn link(&mut self, a: DraftEnd, b: DraftEnd, has_opposite: bool, values: LinkValues) {
+        let file = self.files;
+        self.links.push(DraftLink { ends: [a, b], file, has_opposite, values });
     }
 
     /// The node with this id, which the file has described.
-    fn described(&self, id: &str, place: impl Into<String>) -> Result<usize, Fault> {
+    fn described(&self, id: &str, place: impl FnOnce() -> String) -> Result<usize, Fault> {
         let missing = || {
-            fault(place, format!("no node has the id {id:?}"), "add the node, or correct the id")
+            fault(place(), format!("no node has the id {id:?}"), "add the node, or correct the id")
         };
         self.index.get(id).copied().ok_or_else(missing)
     }
@@ -280,11 +278,7 @@ fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 
 /// A number, or a text of one, as JSON of YANG writes decimals and large numbers.
 fn number(value: &Value) -> Option<f64> {
-    let number = match value {
-        Value::Number(number) => number.as_f64(),
-        Value::String(text) => text.trim().parse().ok(),
-        _ => None,
-    };
+    let number = identifier(value)?.trim().parse::<f64>().ok();
     number.filter(|number| number.is_finite() && *number >= 0.0)
 }
 
@@ -293,7 +287,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A name in the source, written as text or as a number.
+/// A text or a number, as text.
 fn identifier(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -302,18 +296,38 @@ fn identifier(value: &Value) -> Option<String> {
     }
 }
 
-/// Speed in Mbit/s and delay in nanoseconds of a link, from its attributes by name.
-fn speed_and_delay(number: impl Fn(&str) -> Option<f64>) -> (Option<u64>, Option<u64>) {
-    let first = |names: &[&str]| names.iter().find_map(|name| number(name));
-    let rounded = |value: f64| value.round() as u64;
-    let mbps = first(&["speed_mbps", "speed-mbps"]);
-    let mbps = mbps.or_else(|| first(&["LinkSpeedRaw"]).map(|bits| bits / 1e6));
-    let delay_ns = first(&["delay_ns", "delay-ns"]).map(rounded);
-    let delay_ns = delay_ns.or_else(|| first(&["dist", "length_km"]).map(delay_of_km));
-    (mbps.map(rounded), delay_ns)
-}
+/// Attributes of graphs, and the factors to Mbit/s and to nanoseconds. A kilometer is one of glass.
+const SPEEDS: &[(&str, f64)] = &[("speed_mbps", 1.0), ("speed-mbps", 1.0), ("LinkSpeedRaw", 1e-6)];
+const DELAYS: &[(&str, f64)] =
+    &[("delay_ns", 1.0), ("delay-ns", 1.0), ("dist", 5000.0), ("length_km", 5000.0)];
 
-/// Nanoseconds of a length in km, in glass.
-fn delay_of_km(km: f64) -> u64 {
-    (km * 5000.0).round() as u64
+impl LinkValues {
+    /// Reads the first attribute of speed and of delay that exists. Values that net.toml does not permit become remarks.
+    fn read(
+        speeds: &[(&str, f64)],
+        delays: &[(&str, f64)],
+        attribute: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let mut remarks = Vec::new();
+        let mut first = |attributes: &[(&str, f64)], permitted: RangeInclusive<u32>, unit: &str| {
+            let mut existing = attributes.iter();
+            let (name, factor, text) =
+                existing.find_map(|(name, factor)| Some((name, factor, attribute(name)?)))?;
+            if text.trim().is_empty() {
+                return None;
+            }
+            let value = text.trim().parse::<f64>().ok().map(|value| (value * factor).round());
+            let (least, most) = permitted.into_inner();
+            let value = value.filter(|value| (f64::from(least)..=f64::from(most)).contains(value));
+            if value.is_none() {
+                remarks.push(format!(
+                    "{name} = {text} is left out: not from {least} to {most} {unit}"
+                ));
+            }
+            value.map(|value| value as u32)
+        };
+        let speed_mbps = first(speeds, SPEED_MBPS, "Mbit/s");
+        let delay_ns = first(delays, 0..=MAX_DELAY_NS, "ns");
+        Self { speed_mbps, delay_ns, remarks }
+    }
 }

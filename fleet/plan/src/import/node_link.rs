@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Draft, Fault, fault, identifier, list, number, speed_and_delay, text};
+use super::{DELAYS, Draft, Fault, LinkValues, SPEEDS, fault, identifier, list, text};
 
 /// Reads nodes, and links under `links` or `edges`.
 pub(super) fn read(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
@@ -14,13 +14,16 @@ pub(super) fn read(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
         draft.labeled_node(&id, label.filter(|label| !label.is_empty()).unwrap_or(&id));
     }
     let key = if value.get("links").is_some() { "links" } else { "edges" };
+    // Only in a multigraph without directions are a link and its opposite two cables. NetJSON can list both directions.
+    let is = |key: &str| value.get(key).and_then(Value::as_bool);
+    let has_opposite = (is("directed"), is("multigraph")) != (Some(false), Some(true));
     for (position, link) in list(value, key).iter().enumerate() {
         let place = format!("{key}[{position}]");
         let end = |name: &str| {
             let id = link.get(name).and_then(identifier).ok_or_else(|| {
                 fault(&place, format!("the link has no {name}"), "write the id of a node")
             })?;
-            draft.described(&id, format!("{place}.{name}"))
+            draft.described(&id, || format!("{place}.{name}"))
         };
         let (a, b) = (end("source")?, end("target")?);
         if a == b {
@@ -28,10 +31,9 @@ pub(super) fn read(draft: &mut Draft, value: &Value) -> Result<(), Fault> {
             continue;
         }
         let properties = link.get("properties").unwrap_or(link);
-        let (speed, delay) =
-            speed_and_delay(|name| number(properties.get(name).or_else(|| link.get(name))?));
-        let [a, b] = [a, b].map(|node| draft.fresh_port(node, speed));
-        draft.link(a, b, delay);
+        let attribute = |name: &str| properties.get(name).or_else(|| link.get(name));
+        let values = LinkValues::read(SPEEDS, DELAYS, |name| identifier(attribute(name)?));
+        draft.link((a, None), (b, None), has_opposite, values);
     }
     draft.index_labels();
     Ok(())

@@ -1,8 +1,9 @@
 //! A draft as text of net.toml.
 
+use std::collections::HashMap;
 use std::fmt::{self, Display, Write};
 
-use super::{Draft, DraftNode, DraftStream};
+use super::{Draft, DraftNode, DraftStream, is_interface, merge};
 
 /// Remarks of one object that are written.
 const REMARKS: usize = 8;
@@ -16,17 +17,27 @@ impl Display for Draft {
         for remark in self.remarks.iter().take(REMARKS) {
             writeln!(f, "# {}", one_line(remark))?;
         }
-        for node in &self.nodes {
-            write_node(f, node)?;
+        let cables = merge::cables(&self.links);
+        let mut ports = self.ports();
+        let ends = cables.iter().map(|cable| {
+            let [a, b] = &cable.ports;
+            [(cable.nodes[0], a), (cable.nodes[1], b)].map(|(node, port)| {
+                let speed = cable.values.speed_mbps;
+                let name = ports[node].add(port.as_deref(), speed);
+                format!("{}:{name}", self.nodes[node].name)
+            })
+        });
+        let ends: Vec<[String; 2]> = ends.collect();
+        for (node, ports) in self.nodes.iter().zip(&ports) {
+            write_node(f, node, ports)?;
         }
-        for link in &self.links {
-            let [a, b] = link.ends.each_ref().map(|(node, port)| {
-                let node = &self.nodes[*node];
-                let interface = node.ports.get(port).map_or(port.as_str(), |port| &port.interface);
-                format!("{}:{interface}", node.name)
-            });
-            write!(f, "\n[[link]]\na = \"{a}\"\nb = \"{b}\"\n")?;
-            if let Some(delay) = link.delay_ns {
+        for (cable, [a, b]) in cables.iter().zip(ends) {
+            writeln!(f)?;
+            for remark in &cable.values.remarks {
+                writeln!(f, "# {}", one_line(remark))?;
+            }
+            write!(f, "[[link]]\na = \"{a}\"\nb = \"{b}\"\n")?;
+            if let Some(delay) = cable.values.delay_ns {
                 writeln!(f, "delay-ns = {delay}")?;
             }
         }
@@ -34,7 +45,7 @@ impl Display for Draft {
     }
 }
 
-fn write_node(f: &mut fmt::Formatter<'_>, node: &DraftNode) -> fmt::Result {
+fn write_node(f: &mut fmt::Formatter<'_>, node: &DraftNode, ports: &NodePorts) -> fmt::Result {
     writeln!(f)?;
     if node.name != node.source {
         writeln!(f, "# {}", one_line(&node.source))?;
@@ -44,14 +55,70 @@ fn write_node(f: &mut fmt::Formatter<'_>, node: &DraftNode) -> fmt::Result {
     }
     writeln!(f, "[[node]]\nname = \"{}\"", node.name)?;
     writeln!(f, "host = {{ interface = \"tsn0\", create = \"veth\" }}\nport = [")?;
-    for port in node.ports.values() {
-        let speed = port.speed_mbps.map_or(String::new(), |mbps| format!(", speed-mbps = {mbps}"));
-        writeln!(f, "  {{ name = \"{}\"{speed} }},", port.interface)?;
+    for (interface, speed) in &ports.list {
+        let speed = speed.map_or(String::new(), |mbps| format!(", speed-mbps = {mbps}"));
+        writeln!(f, "  {{ name = \"{interface}\"{speed} }},")?;
     }
     writeln!(f, "]")
 }
 
+/// The ports of a node as net.toml has them.
+#[derive(Debug, Default)]
+struct NodePorts {
+    /// Interfaces and speeds.
+    list: Vec<(String, Option<u32>)>,
+    /// Positions by the name in the draft.
+    index: HashMap<String, usize>,
+    /// Number of the next port that gets a name.
+    next: usize,
+}
+
+impl NodePorts {
+    /// Sets the speed of a port, or adds one without a name. Returns its interface.
+    fn add(&mut self, port: Option<&str>, speed: Option<u32>) -> &str {
+        let position = match port.and_then(|port| self.index.get(port)) {
+            Some(position) => *position,
+            None => self.add_unnamed(),
+        };
+        let (interface, of_port) = &mut self.list[position];
+        *of_port = speed.or(*of_port);
+        interface
+    }
+
+    /// Adds a port with the first free name of `p1`, `p2`. Returns its position.
+    fn add_unnamed(&mut self) -> usize {
+        let name = loop {
+            self.next += 1;
+            let name = format!("p{}", self.next);
+            if !self.index.contains_key(&name) {
+                break name;
+            }
+        };
+        self.list.push((name, None));
+        self.list.len() - 1
+    }
+}
+
 impl Draft {
+    /// The ports of all nodes without those whose reports name none.
+    fn ports(&self) -> Vec<NodePorts> {
+        let of_node = |node: &DraftNode| {
+            let mut ports = NodePorts::default();
+            let (named, others): (Vec<&String>, Vec<_>) =
+                node.ports.iter().partition(|port| is_interface(port));
+            for port in named {
+                ports.index.insert(port.clone(), ports.list.len());
+                ports.list.push((port.clone(), None));
+            }
+            for port in others {
+                let position = ports.add_unnamed();
+                ports.index.insert(port.clone(), position);
+            }
+            ports
+        };
+        self.nodes.iter().map(of_node).collect()
+    }
+
     fn write_stream(&self, f: &mut fmt::Formatter<'_>, stream: &DraftStream) -> fmt::Result {
         let name = |node: &usize| format!("\"{}\"", self.nodes[*node].name);
         let listeners: Vec<String> = stream.listeners.iter().map(name).collect();

@@ -3,7 +3,7 @@
 use onbeat_config::text::mac_address;
 use serde_json::Value;
 
-use super::{Draft, Fault, fault, list, number, text};
+use super::{Draft, Fault, LinkValues, fault, identifier, list, text};
 
 /// Reads the only network with links. Two links in opposite directions between the same ports are one.
 pub(super) fn read(draft: &mut Draft, networks: &Value) -> Result<(), Fault> {
@@ -46,9 +46,8 @@ pub(super) fn read(draft: &mut Draft, networks: &Value) -> Result<(), Fault> {
     for (position, link) in list(network, LINK).iter().enumerate() {
         let place = format!("link[{position}]");
         let attributes = link.get("ietf-l2-topology:l2-link-attributes");
-        let value = |key: &str| number(attributes?.get(key)?);
-        let speed = value("rate").map(|kbps| (kbps / 1000.0) as u64).filter(|mbps| *mbps > 0);
-        let delay = value("delay").map(|us| (us * 1000.0).round() as u64);
+        let attribute = |name: &str| identifier(attributes?.get(name)?);
+        let values = LinkValues::read(&[("rate", 1e-3)], &[("delay", 1e3)], attribute);
         let mut ends = Vec::new();
         for (side, node, port) in
             [("source", "source-node", "source-tp"), ("destination", "dest-node", "dest-tp")]
@@ -71,15 +70,14 @@ pub(super) fn read(draft: &mut Draft, networks: &Value) -> Result<(), Fault> {
                     "name a termination point",
                 )
             })?;
-            draft.port(index, port, speed);
-            ends.push((index, port.to_owned()));
+            ends.push(draft.port(index, port));
         }
         let [a, b] = [ends[0].clone(), ends[1].clone()];
         if a.0 == b.0 {
             draft.remarks.push(format!("{place} leads from a node to itself, and is left out"));
             continue;
         }
-        draft.link(a, b, delay);
+        draft.link(a, b, true, values);
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::{Names, add, name, reference, resolve};
 use crate::network::{End, Link, Network};
 
 /// Longest propagation delay, in nanoseconds.
-const MAX_DELAY_NS: u32 = 1_000_000_000;
+pub(crate) const MAX_DELAY_NS: u32 = 1_000_000_000;
 
 /// Reads all links.
 pub(super) fn read(

@@ -9,7 +9,8 @@ mod streams;
 use std::collections::HashMap;
 use std::path::Path;
 
-pub(crate) use nodes::HOST;
+pub(crate) use links::MAX_DELAY_NS;
+pub(crate) use nodes::{HOST, SPEED_MBPS};
 use onbeat_config::reader::{self, Faults, Table, Value};
 use onbeat_config::text::{is_name, name_rule};
 use onbeat_config::{ConfigError, LoadError, Source, file, suggestions};

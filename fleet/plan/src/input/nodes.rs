@@ -1,6 +1,7 @@
 //! The `[[node]]` tables.
 
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 
 use onbeat_config::interface;
 use onbeat_config::reader::Value;
@@ -10,6 +11,9 @@ use crate::network::{Host, Network, Node, Port};
 
 /// Ports of a node towards others: 64, one of which is the host's.
 const MAX_PORTS: usize = 63;
+
+/// Speeds of ports, in Mbit/s.
+pub(crate) const SPEED_MBPS: RangeInclusive<u32> = 1..=800_000;
 
 /// Default of `forwarding-us`.
 const FORWARDING_US: u32 = 50;
@@ -102,7 +106,7 @@ fn read_ports(values: Vec<Value<'_>>, interfaces: &mut HashSet<String>) -> Vec<P
         let named = table.require("name", "\"p1\"");
         let port_name = named.as_ref().and_then(name);
         let written = table.take("interface");
-        let speed = table.take("speed-mbps").and_then(|value| value.number(1..=800_000));
+        let speed = table.take("speed-mbps").and_then(|value| value.number(SPEED_MBPS));
         table.finish();
         let Some(port_name) = port_name else { continue };
         let place = named.as_ref().unwrap_or(&value);

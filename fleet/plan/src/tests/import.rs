@@ -32,7 +32,7 @@ for number in range(60):
     degrees = {labels[node]: degree for node, degree in networkx.Graph(graph).degree()}
     if kind is networkx.MultiGraph:
         degrees = {labels[node]: degree for node, degree in graph.degree()}
-    print(json.dumps([text.getvalue().decode(), networkx.node_link_data(graph), degrees, number % 3]))
+    print(json.dumps([text.getvalue().decode(), networkx.node_link_data(graph), degrees]))
 "#;
 
 fn parse(draft: &Draft) -> Network {
@@ -48,14 +48,9 @@ fn graphs_that_networkx_writes_are_read_with_all_links() {
     };
     let mut graphs = 0;
     for line in output.lines() {
-        let (graphml, node_link, degrees, kind): (String, Value, BTreeMap<String, usize>, u8) =
+        let (graphml, node_link, degrees): (String, Value, BTreeMap<String, usize>) =
             serde_json::from_str(line).expect("JSON");
-        let mut texts = vec![graphml];
-        // Node-link JSON of a directed graph has both directions; NetworkGraph has no such edges.
-        if kind != 2 {
-            texts.push(node_link.to_string());
-        }
-        for text in texts {
+        for text in [graphml, node_link.to_string()] {
             let mut draft = Draft::default();
             draft.add(&text, "graph").unwrap();
             let network = parse(&draft);
@@ -71,7 +66,7 @@ fn graphs_that_networkx_writes_are_read_with_all_links() {
             graphs += 1;
         }
     }
-    assert_eq!(graphs, 100);
+    assert_eq!(graphs, 120);
 }
 
 #[test]
@@ -201,6 +196,145 @@ fn netjson_graphs_are_read_with_labels_and_properties() {
     assert!(
         draft.to_string().contains("# links[1] leads from a node to itself, and is left out\n")
     );
+}
+
+/// Reads files of one network; returns the ends of the links, and the draft as text.
+fn links(files: &[(&str, Value)]) -> (Vec<String>, String) {
+    let files = files.iter().map(|(name, value)| match value {
+        Value::String(text) => (text.clone(), (*name).to_owned()),
+        value => (value.to_string(), (*name).to_owned()),
+    });
+    let draft = Draft::read(&files.collect::<Vec<_>>()).unwrap();
+    (parse(&draft).links.into_iter().map(|link| link.name).collect(), draft.to_string())
+}
+
+/// Edges between the nodes a and b in each direction, as GraphML.
+fn graphml(kind: &str, there: usize, back: usize) -> Value {
+    let edges = "<edge source='a' target='b'/>".repeat(there)
+        + &"<edge source='b' target='a'/>".repeat(back);
+    format!("<graphml><graph {kind}><node id='a'/><node id='b'/>{edges}</graph></graphml>").into()
+}
+
+/// The same as node-link JSON.
+fn node_link(mut kind: Value, there: usize, back: usize) -> Value {
+    let edge = |a: &str, b: &str| json!({ "source": a, "target": b });
+    let mut edges = vec![edge("a", "b"); there];
+    edges.extend(vec![edge("b", "a"); back]);
+    kind["nodes"] = json!([{ "id": "a" }, { "id": "b" }]);
+    kind["links"] = edges.into();
+    kind
+}
+
+#[test]
+fn both_directions_of_a_cable_are_one_link() {
+    let directed = json!({ "directed": true, "multigraph": true });
+    let netjson = json!({ "type": "NetworkGraph" });
+    let cases = [
+        (graphml("edgedefault='directed'", 2, 2), 2),
+        (graphml("edgedefault='directed'", 1, 3), 3),
+        (graphml("edgedefault='undirected'", 1, 1), 2),
+        (node_link(directed.clone(), 1, 1), 1),
+        (node_link(directed, 2, 2), 2),
+        (node_link(netjson.clone(), 1, 1), 1),
+        (node_link(netjson, 3, 0), 3),
+        (node_link(json!({ "directed": false, "multigraph": true }), 1, 1), 2),
+        (node_link(json!({ "directed": false, "multigraph": false }), 1, 1), 1),
+    ];
+    for (graph, count) in cases {
+        let (links, text) = links(&[("graph", graph.clone())]);
+        assert_eq!(links.len(), count, "{graph}");
+        assert!(!text.contains("# check"), "{text}");
+    }
+    let ports = "<graphml><graph edgedefault='directed'><node id='a'/><node id='b'/>\
+        <edge source='a' sourceport='x' target='b'/><edge source='a' sourceport='y' target='b'/>\
+        <edge source='b' target='a' targetport='y'><data key='speed_mbps'>100</data></edge>\
+        <edge source='b' target='a' targetport='x'/></graph></graphml>";
+    let (links, text) = links(&[("graph", ports.into())]);
+    assert_eq!(links, ["a:x-b:p1", "a:y-b:p2"]);
+    assert!(text.contains("{ name = \"y\", speed-mbps = 100 }") && !text.contains("# check"));
+}
+
+#[test]
+fn reports_of_several_files_about_one_cable_are_one_link() {
+    /// LLDP output with a neighbor at each interface: its name, and the type and value of its port id.
+    fn lldp(neighbors: &[(&str, &str, &str, &str)]) -> Value {
+        let neighbor = |&(interface, name, kind, port): &(&str, &str, &str, &str)| {
+            let id = json!({ "type": "mac", "value": "02:00:00:00:00:99" });
+            json!({ interface: {
+                "chassis": { name: { "id": id } }, "port": { "id": { "type": kind, "value": port } }
+            } })
+        };
+        let neighbors: Vec<Value> = neighbors.iter().map(neighbor).collect();
+        json!({ "lldp": { "interface": neighbors } })
+    }
+    let (number, guess) = ("two reports may be one cable", "were taken for one cable");
+    let mac = "02:00:00:00:00:20";
+    let a = ("a.json", lldp(&[("eth0", "b", "mac", mac)]));
+    let b = ("b.json", lldp(&[("eth5", "a", "mac", mac)]));
+    let named = ("a.json", lldp(&[("eth0", "b", "ifname", "eth5")]));
+    let other = ("b.json", lldp(&[("eth5", "a", "local", "7")]));
+    let a2 = ("a.json", lldp(&[("eth0", "b", "mac", mac), ("eth1", "b", "mac", mac)]));
+    let b2 = ("b.json", lldp(&[("eth5", "a", "mac", mac), ("eth6", "a", "mac", mac)]));
+    let topology = ("t.json", node_link(json!({}), 1, 0));
+    let two = ("two.json", node_link(json!({}), 2, 2));
+    let one = &["a:eth0-b:eth5"][..];
+    let cases = [
+        (vec![&a, &b], one, ""),
+        (vec![&named, &b, &a], one, ""),
+        (vec![&named, &named], one, ""),
+        (vec![&topology, &named], one, guess),
+        (vec![&topology, &a, &b], one, guess),
+        (vec![&topology, &topology], &["a:p1-b:p1"], guess),
+        (vec![&two, &named], &["a:eth0-b:eth5", "a:p1-b:p1"], guess),
+        (vec![&a2, &b2], &["a:eth0-b:eth5", "a:eth1-b:eth6"], guess),
+        (vec![&a2], &["a:eth0-b:p1", "a:eth1-b:p2"], ""),
+        (vec![&a, &other], &["a:eth0-b:p1", "a:7-b:eth5"], number),
+    ];
+    for (files, expected, remark) in cases {
+        let files: Vec<(&str, Value)> = files.into_iter().cloned().collect();
+        let (mut links, text) = links(&files);
+        links.sort_unstable();
+        let mut expected = expected.to_vec();
+        expected.sort_unstable();
+        assert_eq!(links, expected, "{files:?}");
+        assert_eq!(text.contains("# check"), !remark.is_empty(), "{text}");
+        assert!(text.contains(remark), "{text}");
+    }
+    // The names of ports by their interfaces, whichever file comes first.
+    let ring = || ("topology.json", yang_ring());
+    let of_sw0 = || ("sw0.json", lldp(&[("eth2", "sw3", "ifname", "1")]));
+    for files in [[ring(), of_sw0()], [of_sw0(), ring()]] {
+        assert_eq!(links(&files).0.len(), 4);
+    }
+}
+
+#[test]
+fn values_that_net_toml_does_not_permit_become_remarks() {
+    let cases = [
+        ("speed_mbps", "-5", "1 to 800000 Mbit/s"),
+        ("speed_mbps", "900000", "1 to 800000 Mbit/s"),
+        ("LinkSpeedRaw", "1000", "1 to 800000 Mbit/s"),
+        ("speed-mbps", "fast", "1 to 800000 Mbit/s"),
+        ("delay_ns", "1e300", "0 to 1000000000 ns"),
+        ("length_km", "1000000000", "0 to 1000000000 ns"),
+    ];
+    for (name, value, permitted) in cases {
+        let written = serde_json::from_str(value).unwrap_or(Value::from(value));
+        let mut json = node_link(json!({}), 1, 0);
+        json["links"][0][name] = written;
+        let edge = "<edge source='a' target='b'/>";
+        let with_data = edge.replace("/>", &format!("><data key='{name}'>{value}</data></edge>"));
+        let xml = graphml("", 1, 0).as_str().unwrap().replace(edge, &with_data).into();
+        for graph in [json, xml] {
+            let (links, text) = links(&[("graph", graph)]);
+            assert_eq!(links.len(), 1);
+            assert!(text.contains(&format!("\n# {name} = ")), "{text}");
+            assert!(
+                text.contains(&format!(" is left out: not from {permitted}\n[[link]]")),
+                "{text}"
+            );
+        }
+    }
 }
 
 #[test]
