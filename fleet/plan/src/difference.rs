@@ -1,8 +1,8 @@
-//! Differences of two plans, by stream and node.
+//! Differences of two plans, by stream, node and file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::manifest::{Manifest, StreamEntry};
+use crate::manifest::{Manifest, NodeEntry, StreamEntry};
 
 /// Kind of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +62,57 @@ pub fn between(old: &Manifest, new: &Manifest) -> Vec<StreamChange> {
         Some(StreamChange { name: name.into(), kind, nodes: nodes.into_iter().collect() })
     };
     names.into_iter().filter_map(change).collect()
+}
+
+/// Difference of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileChange {
+    /// Only in the new plan.
+    Addition,
+    /// Only in the old plan.
+    Removal,
+    /// Another content.
+    Content,
+    /// A manifest has no hash of it.
+    Unknown,
+}
+
+impl FileChange {
+    /// As a word of tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Addition => "added",
+            Self::Removal => "removed",
+            Self::Content => "differs",
+            Self::Unknown => "unknown: a manifest has no hash",
+        }
+    }
+}
+
+/// Returns the nodes and foreign bridges whose files differ, by name.
+#[must_use]
+pub fn files<'a>(old: &'a Manifest, new: &'a Manifest) -> BTreeMap<&'a str, FileChange> {
+    let [old, new] = [old, new].map(|manifest| {
+        let entries = manifest.nodes.iter().chain(&manifest.bridges);
+        entries.map(|entry| (&entry.name[..], entry)).collect::<BTreeMap<&str, &NodeEntry>>()
+    });
+    let change = |name: &&'a str| {
+        let change = match (old.get(name), new.get(name)) {
+            (None, _) => FileChange::Addition,
+            (_, None) => FileChange::Removal,
+            (Some(old), Some(new)) => match (&old.sha256, &new.sha256) {
+                (Some(before), Some(after)) if (before, &old.file) == (after, &new.file) => {
+                    return None;
+                }
+                (Some(_), Some(_)) => FileChange::Content,
+                _ => FileChange::Unknown,
+            },
+        };
+        Some((*name, change))
+    };
+    let names: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
+    names.iter().filter_map(change).collect()
 }
 
 fn paths(stream: &StreamEntry) -> Vec<(&str, &Vec<Vec<String>>)> {

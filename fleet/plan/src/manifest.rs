@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use onbeat_config::text::mac_address;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use crate::bridge;
+use crate::bridge::{self, StaticEntry};
 use crate::delay::DelayRange;
 use crate::labels::LabelScope;
 use crate::network::{Arc, End, Network, Node};
@@ -41,6 +42,21 @@ pub struct NodeEntry {
     pub file: String,
     /// The number of its streams.
     pub streams: usize,
+    /// SHA-256 of the file, as `sha256sum` and `onbeat show` print it; none in older manifests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+impl NodeEntry {
+    fn new(name: &str, extension: &str, streams: usize, text: &str) -> Self {
+        let octets = Sha256::digest(text);
+        Self {
+            name: name.into(),
+            file: format!("{name}.{extension}"),
+            streams,
+            sha256: Some(octets.iter().map(|octet| format!("{octet:02x}")).collect()),
+        }
+    }
 }
 
 /// A stream.
@@ -120,8 +136,12 @@ impl Manifest {
     #[must_use]
     pub fn new(network: &Network, plan: &Plan, files: &[NodeFile]) -> Self {
         let node = |file: &NodeFile| {
-            let name = network.nodes[file.node as usize].name.clone();
-            NodeEntry { file: format!("{name}.toml"), name, streams: file.streams }
+            NodeEntry::new(
+                &network.nodes[file.node as usize].name,
+                "toml",
+                file.streams,
+                &file.text,
+            )
         };
         let streams = (0..network.streams.len()).map(|index| entry(network, plan, index));
         Self {
@@ -162,15 +182,13 @@ impl Manifest {
 }
 
 fn bridges(network: &Network, plan: &Plan) -> Vec<NodeEntry> {
-    let mut streams: BTreeMap<u32, usize> = BTreeMap::new();
-    for entry in bridge::entries(network, plan) {
-        *streams.entry(entry.node).or_default() += 1;
-    }
-    let node = |(node, streams): (u32, usize)| {
-        let name = network.nodes[node as usize].name.clone();
-        NodeEntry { file: format!("{name}.bridge"), name, streams }
+    let entries = bridge::entries(network, plan);
+    let of_bridge = |entries: &[StaticEntry]| {
+        let node = entries[0].node;
+        let text = bridge::batch(network, node, entries);
+        NodeEntry::new(&network.nodes[node as usize].name, "bridge", entries.len(), &text)
     };
-    streams.into_iter().map(node).collect()
+    entries.chunk_by(|a, b| a.node == b.node).map(of_bridge).collect()
 }
 
 /// The objects of a network by name.

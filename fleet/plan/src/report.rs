@@ -1,12 +1,14 @@
 //! The report of a plan: checks and tables for terminal, HTML and JSON.
 
+use std::collections::BTreeMap;
+
 use onbeat_report::format::{count, duration_ns};
 use onbeat_report::{Cell, Check, Counters, Outcome};
 
 use crate::bridge::{self, StaticEntry};
-use crate::difference::StreamChange;
+use crate::difference;
 use crate::failure::FailureEffect;
-use crate::manifest;
+use crate::manifest::{self, Manifest};
 use crate::network::{Arc, Network};
 use crate::plan::{Plan, Refusal, StreamPlan};
 use crate::route::Element;
@@ -306,15 +308,24 @@ pub fn explain(network: &Network, plan: &Plan, index: usize) -> Counters {
 
 /// Tables of the differences of two plans: by stream, and by node.
 #[must_use]
-pub fn differences(changes: &[StreamChange]) -> [Counters; 2] {
+pub fn differences(old: &Manifest, new: &Manifest) -> [Counters; 2] {
     let mut streams = Counters::new(["stream", "difference", "nodes"]);
-    let mut nodes = std::collections::BTreeMap::new();
-    for change in changes {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for change in difference::between(old, new) {
         let row = [change.name.as_str(), change.kind.name(), &change.nodes.join(" ")];
         streams.row(row.map(str::to_owned));
-        for node in &change.nodes {
-            *nodes.entry(node.as_str()).or_insert(0u64) += 1;
+        for node in change.nodes {
+            *counts.entry(node).or_default() += 1;
         }
     }
-    [streams, Counters::named(["node", "streams that differ"], nodes)]
+    let files = difference::files(old, new);
+    for node in files.keys() {
+        counts.entry((*node).into()).or_default();
+    }
+    let mut nodes = Counters::new(["node", "streams that differ", "file"]);
+    for (node, count) in counts {
+        let file = files.get(&node[..]).map_or("same", |change| change.name());
+        nodes.row([Cell::from(node), Cell::from(count), Cell::from(file)]);
+    }
+    [streams, nodes]
 }

@@ -296,6 +296,17 @@ fn a_plan_is_written_compared_and_kept() {
     let CommandOutput { code, out, .. } = run(&["plan", "diff", &one, &two, "--json"]);
     let result: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((code, result["figures"]["streams"]["rows"].as_array().map(Vec::len)), (0, Some(0)));
+    let text = fs::read_to_string(example).expect("the example");
+    fs::write(path("net.toml"), text.replace("[101, 102]", "[201, 202]")).expect("a file");
+    let three = path("three");
+    let changed = ["plan", &path("net.toml"), "--keep", &two, "-o", &three];
+    assert_eq!(run(&changed).code, 0);
+    let three = format!("{three}/manifest.json");
+    let CommandOutput { code, out, .. } = run(&["plan", "diff", &two, &three, "--json"]);
+    let result: Value = serde_json::from_str(&out).expect("JSON");
+    let nodes = result["figures"]["nodes"]["rows"].as_array().expect("rows");
+    assert_eq!((code, nodes.len()), (0, 9), "{out}");
+    assert!(nodes.iter().all(|row| row[2] == "differs"), "{out}");
 }
 
 /// A talker, a relay that is a listener, and a listener whose host interface exists, with streams of two frame sizes.

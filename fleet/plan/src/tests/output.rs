@@ -2,7 +2,7 @@
 
 use super::input::RING;
 use super::random::{self, Random};
-use crate::difference::{self, ChangeKind};
+use crate::difference::{self, ChangeKind, FileChange};
 use crate::failure;
 use crate::manifest::Manifest;
 use crate::plan::PreviousRoutes;
@@ -102,8 +102,48 @@ fn differences_name_streams_and_nodes() {
         [("s0", ChangeKind::Reroute), ("s1", ChangeKind::Removal), ("s2", ChangeKind::Addition)]
     );
     assert!(changes[0].nodes.contains(&"n3".to_owned()));
-    let [streams, nodes] = report::differences(&changes);
+    let [streams, nodes] = report::differences(&old, &new);
     assert_eq!((streams.rows.len(), nodes.rows.len()), (3, 4));
+}
+
+#[test]
+fn differences_name_nodes_whose_files_differ() {
+    let ring = RING.replace("size = 128", "size = 128\nvlan = 100");
+    assert_ne!(ring, RING);
+    let network = |text: &str| Network::parse(text, "net.toml").unwrap();
+    let of = |network: &Network| manifest(network, &plan(network));
+    let old = of(&network(&ring));
+    let files = |new: &Manifest| -> Vec<(String, FileChange)> {
+        assert!(difference::between(&old, new).is_empty());
+        let files = difference::files(&old, new);
+        files.into_iter().map(|(node, change)| (node.to_owned(), change)).collect()
+    };
+    assert!(files(&old).is_empty());
+    let changes = [
+        ("vlan = 100", "vlan = 200", &["a", "b", "c", "d"][..]),
+        ("eth7", "eth8", &["d"]),
+        ("tsn0", "tsn1", &["a", "d"]),
+    ];
+    for (from, to, nodes) in changes {
+        let changed = ring.replace(from, to);
+        let new = of(&network(&changed));
+        let expected: Vec<_> =
+            nodes.iter().map(|node| ((*node).to_owned(), FileChange::Content)).collect();
+        assert_eq!(files(&new), expected, "{changed}");
+        let [streams, rows] = report::differences(&old, &new);
+        assert_eq!((streams.rows.len(), rows.rows.len()), (0, nodes.len()));
+    }
+    // Of an older version, and with another set of nodes.
+    let mut older = old.clone();
+    older.nodes.iter_mut().for_each(|node| node.sha256 = None);
+    let text = serde_json::to_string(&older).unwrap();
+    assert!(!text.contains("sha256"));
+    let older = Manifest::parse(&text, "manifest.json").unwrap();
+    assert!(files(&older).iter().all(|(_, change)| *change == FileChange::Unknown));
+    let mut fewer = old.clone();
+    fewer.nodes.remove(1);
+    assert_eq!(files(&fewer), [("b".to_owned(), FileChange::Removal)]);
+    assert_eq!(difference::files(&fewer, &old)["b"], FileChange::Addition);
 }
 
 #[test]

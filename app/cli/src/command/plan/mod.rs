@@ -10,7 +10,7 @@ use onbeat_plan::manifest::Manifest;
 use onbeat_plan::node_file::{self, NodeFile};
 use onbeat_plan::plan::PreviousRoutes;
 use onbeat_plan::route::Element;
-use onbeat_plan::{Network, Plan, bridge, difference, failure, picture, report};
+use onbeat_plan::{Network, Plan, bridge, failure, picture, report};
 use onbeat_report::Run;
 
 use onbeat_terminal::exit::{Failure, Result};
@@ -74,7 +74,7 @@ enum Command {
     Discover(discover::Discover),
 }
 
-/// Compare two plans, by stream and by node
+/// Compare two plans, by stream, node and file
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -137,7 +137,7 @@ impl Diff {
     fn execute(self) -> Result {
         let run = Run::analysis("plan-diff");
         let (old, new) = (read_manifest(&self.old)?, read_manifest(&self.new)?);
-        let [streams, nodes] = report::differences(&difference::between(&old, &new));
+        let [streams, nodes] = report::differences(&old, &new);
         let mut outcome = run.finish();
         outcome.figure("streams", streams);
         outcome.figure("nodes", nodes);
