@@ -23,6 +23,24 @@ pub(super) fn read(draft: &mut Draft, text: &str) -> Result<(), Fault> {
         .descendants()
         .find(|node| named(*node, "graph"))
         .ok_or_else(|| fault("line 1", "the XML has no graph", "use GraphML"))?;
+    for (name, remedy) in [
+        (
+            "graph",
+            "only the first graph is read, without graphs in its nodes: write their nodes and links",
+        ),
+        (
+            "hyperedge",
+            "write its links, or a node with bridge = \"br0\" for the device that they meet in",
+        ),
+    ] {
+        let mut others = document.descendants().filter(|node| named(*node, name) && *node != graph);
+        if let Some(first) = others.next() {
+            let count = 1 + others.count();
+            draft
+                .remarks
+                .push(format!("{}: <{name}> is left out ({count} in all): {remedy}", place(first)));
+        }
+    }
     let keys: HashMap<&str, &str> = document
         .descendants()
         .filter(|node| named(*node, "key"))

@@ -17,6 +17,9 @@ impl Display for Draft {
         for remark in self.remarks.iter().take(REMARKS) {
             writeln!(f, "# {}", one_line(remark))?;
         }
+        if let Some(further @ 1..) = self.remarks.len().checked_sub(REMARKS) {
+            writeln!(f, "# {further} further remarks are not shown")?;
+        }
         let cables = merge::cables(&self.links);
         let mut ports = self.ports();
         let ends = cables.iter().map(|cable| {

@@ -338,6 +338,31 @@ fn values_that_net_toml_does_not_permit_become_remarks() {
 }
 
 #[test]
+fn parts_of_graphml_that_are_not_read_are_remarks() {
+    let of = |extra: &str, loops: usize| {
+        let loops = "<edge source='a' target='a'/>".repeat(loops);
+        let graph = "<node id='a'/><node id='b'/><edge source='a' target='b'/>";
+        let text = format!("<graphml><graph>{graph}{loops}</graph>\n{extra}</graphml>");
+        links(&[("graph", text.into())])
+    };
+    let nested = "<graphml><graph><node id='a'>\n<graph><node id='c'/></graph></node><node id='b'/>\
+                  <edge source='a' target='b'/></graph></graphml>";
+    let hyper = "<graphml><graph><node id='a'/><node id='b'/><edge source='a' target='b'/>\n<hyperedge/>\
+                 <hyperedge/></graph></graphml>";
+    let second = of("<graph><node id='c'/></graph>", 0);
+    for ((links, text), remark) in [
+        (second, "# line 2: <graph> is left out (1 in all)"),
+        (links(&[("graph", nested.into())]), "# line 2: <graph> is left out (1 in all)"),
+        (links(&[("graph", hyper.into())]), "# line 2: <hyperedge> is left out (2 in all)"),
+        (of("", 10), "# 2 further remarks are not shown\n"),
+    ] {
+        assert_eq!(links.len(), 1);
+        assert!(text.contains(remark), "{text}");
+    }
+    assert!(!of("", 8).1.contains("further remarks"));
+}
+
+#[test]
 fn nodes_with_one_label_or_the_id_of_another_are_apart() {
     let graph = json!({
         "nodes": [{ "id": 0, "name": "MIT" }, { "id": 1, "name": "MIT" }, { "id": 2, "name": "1" }],
