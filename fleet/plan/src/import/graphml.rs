@@ -65,6 +65,7 @@ pub(super) fn read(draft: &mut Draft, text: &str) -> Result<(), Fault> {
         draft.labeled_node(id, label.map_or(id, String::as_str));
     }
     let default = graph.attribute("edgedefault");
+    let mut loops = Vec::new();
     for edge in graph.children().filter(|edge| named(*edge, "edge")) {
         let end = |name: &str| {
             let id = edge.attribute(name).ok_or_else(|| {
@@ -74,9 +75,7 @@ pub(super) fn read(draft: &mut Draft, text: &str) -> Result<(), Fault> {
         };
         let (a, b) = (end("source")?, end("target")?);
         if a == b {
-            draft
-                .remarks
-                .push(format!("{}: an edge from a node to itself is left out", place(edge)));
+            loops.push(edge);
             continue;
         }
         let has_opposite = match edge.attribute("directed") {
@@ -92,6 +91,13 @@ pub(super) fn read(draft: &mut Draft, text: &str) -> Result<(), Fault> {
                 None => (node, None),
             });
         draft.link(a, b, has_opposite, values);
+    }
+    // Each line number requires a scan of the text.
+    if let Some(first) = loops.first() {
+        let (place, count) = (place(*first), loops.len());
+        draft
+            .remarks
+            .push(format!("{place}: an edge from a node to itself is left out ({count} in all)"));
     }
     draft.index_labels();
     Ok(())
