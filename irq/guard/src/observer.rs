@@ -259,7 +259,9 @@ impl HostObserver for LiveObserver {
 
     fn changed_candidates(&mut self, now_ns: u64) -> Result<Option<Candidates>> {
         let Self { walk, scan, places, found, process_scans, .. } = self;
-        process_scans.note(walk.changed_processes()?, now_ns);
+        if !process_scans.note(walk.changed_processes()?, now_ns) {
+            self.scan_is_due = true;
+        }
         let mut is_changed = false;
         while let Some(pid) = process_scans.next(now_ns) {
             let before = cpu_time();
