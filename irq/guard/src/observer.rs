@@ -75,6 +75,9 @@ pub trait HostObserver {
         Ok(None)
     }
 
+    /// [`Self::changed_candidates`], and all that followed from it, used this CPU time: it pauses accordingly.
+    fn followed(&mut self, _cpu_time: Duration, _now_ns: u64) {}
+
     /// The usage of each process with a budget.
     fn usage(&self) -> Vec<Usage>;
 
@@ -268,7 +271,6 @@ impl HostObserver for LiveObserver {
             let slice = TimeSlice::new(PROCESS_SLICE);
             let has_address = |address: &IpAddr| places.addresses.contains_key(address);
             let of_process = walk.scan_process(pid, &slice, has_address)?;
-            process_scans.scanned(pid, cpu_time().saturating_sub(before), now_ns);
             match of_process {
                 Some(of_process) => {
                     found.replace_process(pid, candidates(&of_process, places));
@@ -278,9 +280,14 @@ impl HostObserver for LiveObserver {
                 // A scan of all reads it in slices.
                 None => self.scan_is_due = true,
             }
+            // Others decide how many sockets and threads it was sought among.
+            process_scans.scanned(pid, cpu_time().saturating_sub(before), now_ns);
         }
-        process_scans.end(now_ns);
         Ok(is_changed.then(|| self.found.clone()))
+    }
+
+    fn followed(&mut self, cpu_time: Duration, now_ns: u64) {
+        self.process_scans.end(cpu_time, now_ns);
     }
 
     fn usage(&self) -> Vec<Usage> {

@@ -49,7 +49,7 @@ pub(super) struct ProcessScans {
     order: BTreeSet<(u64, u32)>,
     /// Processes that were scanned, and until when their next scan waits.
     paused: BTreeMap<u32, u64>,
-    /// CPU time of scans since the last pause of all, and until when that lasts.
+    /// CPU time of scans of this time, and until when all pause after the last ones.
     used: Duration,
     paused_until_ns: u64,
     /// Changed while a scan of all may have read them before.
@@ -115,11 +115,10 @@ impl ProcessScans {
         self.paused.insert(pid, now_ns.saturating_add(pause_ns(cpu_time, COST_OF_PROCESS)));
     }
 
-    /// Ends the scans of this time.
-    pub(super) fn end(&mut self, now_ns: u64) {
-        let used = std::mem::take(&mut self.used);
-        if !used.is_zero() {
-            self.paused_until_ns = now_ns.saturating_add(pause_ns(used, COST));
+    /// Ends the scans of this time. `cpu_time` is theirs and that of all that followed from them.
+    pub(super) fn end(&mut self, cpu_time: Duration, now_ns: u64) {
+        if !std::mem::take(&mut self.used).is_zero() {
+            self.paused_until_ns = now_ns.saturating_add(pause_ns(cpu_time, COST));
         }
     }
 
@@ -159,11 +158,13 @@ mod tests {
             if !scans.note(changes(now_ns), now_ns) {
                 found.push((ALL, now_ns));
             }
+            let mut used = Duration::ZERO;
             while let Some(pid) = scans.next(now_ns) {
+                used += cost(pid);
                 scans.scanned(pid, cost(pid), now_ns);
                 found.push((pid, now_ns));
             }
-            scans.end(now_ns);
+            scans.end(used, now_ns);
         }
         found
     }
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!((scans.next_ns(), scans.next(MS)), (Some(MS), Some(7)));
         const COST_OF_SCAN: Duration = Duration::from_millis(1);
         scans.scanned(7, COST_OF_SCAN, MS);
-        scans.end(MS);
+        scans.end(COST_OF_SCAN, MS);
         // To find what this one may have missed,
         assert_eq!(scans.next_ns(), Some(101 * MS));
         // and sooner after another change, but not at once.
@@ -198,6 +199,15 @@ mod tests {
         let next_ns = scans.next_ns().unwrap();
         assert_eq!(next_ns, MS + pause_ns(COST_OF_SCAN, COST_OF_PROCESS));
         assert_eq!((scans.next(next_ns - 1), scans.next(next_ns)), (None, Some(7)));
+        // What follows from a scan counts as well,
+        scans.scanned(7, COST_OF_SCAN, next_ns);
+        scans.end(50 * COST_OF_SCAN, next_ns);
+        let paused_until_ns = next_ns + pause_ns(50 * COST_OF_SCAN, COST);
+        assert!(scans.note(vec![8], next_ns));
+        assert_eq!(scans.next_ns(), Some(paused_until_ns));
+        // and a time without a scan changes nothing.
+        scans.end(50 * COST_OF_SCAN, paused_until_ns);
+        assert_eq!(scans.next_ns(), Some(paused_until_ns));
     }
 
     /// One process with many sockets changes all the time, beside new ones at each tick.
