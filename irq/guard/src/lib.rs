@@ -248,9 +248,19 @@ pub struct Preview {
 /// # Errors
 /// As [`Guard::start`].
 pub fn preview(config: &Config) -> Result<Preview> {
-    observe(config, |host, mut observer, there| {
-        let tuning = guard::tuning(config, &config.interfaces);
-        let report = plan(&tuning, &host.survey(&tuning)?).into();
+    observe(config, |host, mut observer, mut there| {
+        let mut cannot = Vec::new();
+        for name in &config.interfaces {
+            if let Some(why) = observer.why_not_threaded(name)? {
+                cannot.push(why);
+                there.remove(name);
+            }
+        }
+        let mut guarded = config.interfaces.clone();
+        guarded.retain(|name| there.contains_key(name));
+        let tuning = guard::tuning(config, &guarded);
+        let mut report = Report::from(plan(&tuning, &host.survey(&tuning)?));
+        report.cannot.extend(cannot);
         Ok(Preview { report, events: guard::decisions(config, host, &mut observer, &there)? })
     })
 }
@@ -314,7 +324,7 @@ mod tests {
     use super::*;
     use libbpf_rs::libbpf_sys as sys;
     use onbeat_irq_core::policy::Budget;
-    use onbeat_netdev::{Handle, VethEnd};
+    use onbeat_netdev::{Ethtool, Handle, VethEnd};
     use onbeat_testing::{Feature, require_all};
 
     /// Not even for a moment: a native XDP program restarts the queues of some drivers.
@@ -342,6 +352,30 @@ mod tests {
             })
         };
         assert_eq!(handle.namespace().run(attached).unwrap().unwrap(), 0);
+    }
+
+    /// The guard itself refuses such an interface.
+    #[test]
+    fn a_preview_reports_interfaces_without_napi() {
+        if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 8)]) {
+            return;
+        }
+        let handle = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
+        handle.create_veth(&VethEnd::new("a0"), &VethEnd::new("a1")).unwrap();
+        for name in ["a0", "a1"] {
+            handle.set_up(name).unwrap();
+        }
+        let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
+        ethtool.set_features("a0", &[("rx-gro", true)]).unwrap();
+        ethtool.set_features("a1", &[("rx-gro", false)]).unwrap();
+        let config = Config::of(["lo", "a0", "a1"].map(str::to_owned).into());
+        let Preview { report, .. } = handle.namespace().run(|| preview(&config)).unwrap().unwrap();
+        let changed =
+            report.changes.iter().filter_map(|change| change.setting.interface.as_deref());
+        assert_eq!(changed.collect::<Vec<_>>(), ["a0"]);
+        let [lo, a1] = &report.cannot[..] else { panic!("{report:?}") };
+        assert!(lo.starts_with("lo: no NAPI instances"), "{lo}");
+        assert!(a1.ends_with("ethtool -K a1 gro on"), "{a1}");
     }
 
     /// Beside eight busy loops a scan with 40 ms of CPU time lasted 350 ms; 49 times that was a pause of

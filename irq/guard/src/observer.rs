@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 use onbeat_irq_core::policy::Rank;
-use onbeat_netdev::{Handle, Link, Monitor};
+use onbeat_netdev::{Handle, Link, Monitor, napi};
 use onbeat_realtime::CpuSet;
 
 use super::budgets::Budgets;
@@ -163,6 +163,21 @@ impl LiveObserver {
     /// The name of an interface, if there is one with this index.
     pub(super) fn name(&self, index: u32) -> Option<String> {
         self.links.iter().find(|link| link.index == index).map(|link| link.name.clone())
+    }
+
+    /// Why an interface cannot receive in threads. Unknown while it is down and before Linux 6.8: `None`.
+    pub(super) fn why_not_threaded(&self, name: &str) -> Result<Option<String>> {
+        let Some(link) = self.links.iter().find(|link| link.name == name) else { return Ok(None) };
+        let instances = match link.up && !link.loopback {
+            true => napi::instances(&self.handle, name)?.map(|instances| instances.len()),
+            false => link.loopback.then_some(0),
+        };
+        let remedy = match link.kind.as_deref() {
+            Some("veth") => format!("a veth has them with GRO: ethtool -K {name} gro on"),
+            _ => "remove it from interfaces".to_owned(),
+        };
+        let why = || format!("{name}: no NAPI instances that could run in threads; {remedy}");
+        Ok((instances == Some(0)).then(why))
     }
 
     /// The index of an interface.
