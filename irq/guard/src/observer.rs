@@ -15,7 +15,7 @@ use super::budgets::Budgets;
 use super::candidates::{Candidates, DeviceTopology, Scan, Socket, candidates};
 use super::config::Config;
 use super::event::{Event, InterruptSource, Usage};
-use super::foreign;
+use super::foreign::{self, FunctionNames};
 use super::process_scans::{PROCESS_SLICE, ProcessScans};
 use super::walk::Walk;
 use super::{TimeSlice, cpu_time};
@@ -116,6 +116,7 @@ pub(super) struct LiveObserver {
     events: Vec<Event>,
     /// The CPUs of the guarded interfaces.
     cpus: Option<CpuSet>,
+    functions: FunctionNames,
 }
 
 impl LiveObserver {
@@ -145,6 +146,7 @@ impl LiveObserver {
             was_partial: false,
             events: Vec::new(),
             cpus: config.cpus.clone(),
+            functions: FunctionNames::default(),
         })
     }
 }
@@ -320,7 +322,8 @@ impl HostObserver for LiveObserver {
                 _ => self.places.above.contains_key(&number),
             };
             let netns = self.netns();
-            let each = |report| foreign::describe(report, cpus, netns, own);
+            let functions = &mut self.functions;
+            let each = |report| foreign::describe(report, functions, cpus, netns, own);
             events.extend(interrupts.iter().filter_map(each));
         }
         events
