@@ -303,7 +303,11 @@ impl Budgets {
         self.without_budget.remove(&process);
         match rule {
             Some(rule) => self.assign_budget(walk, process, command, rule)?,
-            None => drop(self.without_budget.insert(process)),
+            None => {
+                // It may have the number of its parent, which no rule gives it.
+                walk.remove_number(process.pid)?;
+                self.without_budget.insert(process);
+            }
         }
         Ok(())
     }

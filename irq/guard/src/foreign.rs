@@ -1,6 +1,8 @@
 //! Interrupts of others on the CPUs of the guarded interfaces: bpf/foreign.h. Names and remedies.
 
-use std::fs;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 
 use libbpf_rs::Link;
 use libbpf_rs::btf::Btf;
@@ -58,10 +60,25 @@ pub(super) fn attach(object: &Object, programs: &[&str]) -> Result<Vec<Link>> {
     programs.iter().map(attach).collect()
 }
 
+/// Names of functions of the kernel, by their addresses. /proc/kallsyms has all of them, and takes some 50 ms: each
+/// is read once.
+#[derive(Debug, Default)]
+pub(super) struct FunctionNames(HashMap<u64, String>);
+
+impl FunctionNames {
+    /// The name of a function, or its address.
+    fn of(&mut self, address: u64) -> &str {
+        self.0
+            .entry(address)
+            .or_insert_with(|| symbol(address).unwrap_or_else(|| format!("function {address:#x}")))
+    }
+}
+
 /// Describes many interrupts of one source. `netns`: the network namespace of the guarded interfaces, `own` whether a
 /// line or a device of it is theirs. `None`: it is.
 pub(super) fn describe(
     report: &guard_interrupts,
+    functions: &mut FunctionNames,
     cpus: &CpuSet,
     netns: u32,
     own: impl Fn(InterruptSource, u32) -> bool,
@@ -100,7 +117,7 @@ pub(super) fn describe(
             (InterruptSource::WakeUp, thread(number), remedy)
         }
         _ => {
-            let function = symbol(source.id);
+            let function = functions.of(source.id);
             if function == RPS {
                 (InterruptSource::Rps, steering(source.cpu), RPS_REMEDY.to_owned())
             } else {
@@ -187,15 +204,14 @@ fn mask_has(mask: &str, cpu: u32) -> bool {
     word >> (cpu % 32) & 1 == 1
 }
 
-/// The name of a function of the kernel, or its address.
-fn symbol(address: u64) -> String {
-    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-    let named = |line: &str| {
-        let mut fields = line.split_ascii_whitespace();
-        let is = u64::from_str_radix(fields.next()?, 16) == Ok(address);
-        is.then(|| fields.nth(1).map(str::to_owned))?
+/// The name of a function of the kernel.
+fn symbol(address: u64) -> Option<String> {
+    let symbols = BufReader::new(File::open("/proc/kallsyms").ok()?);
+    let is_it = |line: &String| {
+        line.split_once(' ').is_some_and(|(at, _)| u64::from_str_radix(at, 16) == Ok(address))
     };
-    symbols.lines().find_map(named).unwrap_or_else(|| format!("function {address:#x}"))
+    let line = symbols.lines().map_while(std::result::Result::ok).find(is_it)?;
+    line.split_ascii_whitespace().nth(2).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -248,9 +264,13 @@ mod tests {
         let line = symbols.lines().find(|line| line.ends_with(" rps_trigger_softirq"));
         let address = line.and_then(|line| u64::from_str_radix(line.split(' ').next()?, 16).ok());
         // 0 without root.
+        let mut names = FunctionNames::default();
         if let Some(address) = address.filter(|address| *address != 0) {
-            assert_eq!(symbol(address), RPS);
+            assert_eq!(names.of(address), RPS);
         }
-        assert_eq!(symbol(1), "function 0x1");
+        assert_eq!(names.of(1), "function 0x1");
+        // A name that is known is not read again.
+        names.0.insert(1, "known".to_owned());
+        assert_eq!(names.of(1), "known");
     }
 }

@@ -13,7 +13,7 @@ use super::candidates::{Candidates, WaitingThread};
 use super::config::Config;
 use super::event::{Event, HighestWaiter, Usage};
 use super::observer::HostObserver;
-use crate::{Error, Result};
+use crate::{Error, Result, cpu_time};
 use onbeat_irq_core::policy::{Change, Policy, Rank, Reason, Settings};
 
 /// Runs devices in threaded NAPI, and sets the priorities that the policy decides.
@@ -145,6 +145,13 @@ impl<'a> Guard<'a> {
     /// # Errors
     /// As [`Self::step`].
     pub fn follow_processes(&mut self, now_ns: u64) -> Result<Vec<Event>> {
+        let before = cpu_time();
+        let events = self.apply_changes(now_ns)?;
+        self.observer.followed(cpu_time().saturating_sub(before), now_ns);
+        Ok(events)
+    }
+
+    fn apply_changes(&mut self, now_ns: u64) -> Result<Vec<Event>> {
         let Some(candidates) = self.observer.changed_candidates(now_ns)? else {
             return Ok(self.observed_events());
         };

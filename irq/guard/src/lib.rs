@@ -248,9 +248,19 @@ pub struct Preview {
 /// # Errors
 /// As [`Guard::start`].
 pub fn preview(config: &Config) -> Result<Preview> {
-    observe(config, |host, mut observer, there| {
-        let tuning = guard::tuning(config, &config.interfaces);
-        let report = plan(&tuning, &host.survey(&tuning)?).into();
+    observe(config, |host, mut observer, mut there| {
+        let mut cannot = Vec::new();
+        for name in &config.interfaces {
+            if let Some(why) = observer.why_not_threaded(name)? {
+                cannot.push(why);
+                there.remove(name);
+            }
+        }
+        let mut guarded = config.interfaces.clone();
+        guarded.retain(|name| there.contains_key(name));
+        let tuning = guard::tuning(config, &guarded);
+        let mut report = Report::from(plan(&tuning, &host.survey(&tuning)?));
+        report.cannot.extend(cannot);
         Ok(Preview { report, events: guard::decisions(config, host, &mut observer, &there)? })
     })
 }
@@ -281,7 +291,7 @@ fn observe<T: Send>(
     body: impl FnOnce(&mut LiveHost, observer::LiveObserver, BTreeMap<String, u32>) -> Result<T> + Send,
 ) -> Result<T> {
     LiveHost::run(|host| {
-        let mut observer = observer::LiveObserver::open(config, Duration::MAX, 0)?;
+        let mut observer = observer::LiveObserver::open(config, Duration::MAX, 0)?.preview();
         let there = observer.devices(&config.interfaces)?;
         for name in &config.interfaces {
             if !there.contains_key(name) {
@@ -312,6 +322,61 @@ pub fn restore(directory: &Path, forget: bool) -> Result<Vec<RestoredEntry>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use libbpf_rs::libbpf_sys as sys;
+    use onbeat_irq_core::policy::Budget;
+    use onbeat_netdev::{Ethtool, Handle, VethEnd};
+    use onbeat_testing::{Feature, require_all};
+
+    /// Not even for a moment: a native XDP program restarts the queues of some drivers.
+    #[test]
+    fn a_preview_attaches_no_program() {
+        if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 6)]) {
+            return;
+        }
+        let handle = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
+        handle.create_veth(&VethEnd::new("a0"), &VethEnd::new("a1")).unwrap();
+        let index = handle.index("a0").unwrap() as i32;
+        let config = Config {
+            budgets: vec![Rule::any(Budget { ns_per_s: 1_000_000 })],
+            drop_at: DropPoint::Xdp,
+            ..Config::of(vec!["a0".to_owned()])
+        };
+        let attached = || {
+            observe(&config, |host, mut observer, there| {
+                guard::decisions(&config, host, &mut observer, &there)?;
+                let mut program = 0;
+                // SAFETY: a number, and room for one.
+                let code = unsafe { sys::bpf_xdp_query_id(index, 0, &raw mut program) };
+                assert_eq!(code, 0);
+                Ok(program)
+            })
+        };
+        assert_eq!(handle.namespace().run(attached).unwrap().unwrap(), 0);
+    }
+
+    /// The guard itself refuses such an interface.
+    #[test]
+    fn a_preview_reports_interfaces_without_napi() {
+        if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 8)]) {
+            return;
+        }
+        let handle = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
+        handle.create_veth(&VethEnd::new("a0"), &VethEnd::new("a1")).unwrap();
+        for name in ["a0", "a1"] {
+            handle.set_up(name).unwrap();
+        }
+        let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
+        ethtool.set_features("a0", &[("rx-gro", true)]).unwrap();
+        ethtool.set_features("a1", &[("rx-gro", false)]).unwrap();
+        let config = Config::of(["lo", "a0", "a1"].map(str::to_owned).into());
+        let Preview { report, .. } = handle.namespace().run(|| preview(&config)).unwrap().unwrap();
+        let changed =
+            report.changes.iter().filter_map(|change| change.setting.interface.as_deref());
+        assert_eq!(changed.collect::<Vec<_>>(), ["a0"]);
+        let [lo, a1] = &report.cannot[..] else { panic!("{report:?}") };
+        assert!(lo.starts_with("lo: no NAPI instances"), "{lo}");
+        assert!(a1.ends_with("ethtool -K a1 gro on"), "{a1}");
+    }
 
     /// Beside eight busy loops a scan with 40 ms of CPU time lasted 350 ms; 49 times that was a pause of
     /// 17 s.

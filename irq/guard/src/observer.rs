@@ -8,14 +8,14 @@ use std::time::Duration;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 use onbeat_irq_core::policy::Rank;
-use onbeat_netdev::{Handle, Link, Monitor};
+use onbeat_netdev::{Handle, Link, Monitor, napi};
 use onbeat_realtime::CpuSet;
 
 use super::budgets::Budgets;
 use super::candidates::{Candidates, DeviceTopology, Scan, Socket, candidates};
 use super::config::Config;
 use super::event::{Event, InterruptSource, Usage};
-use super::foreign;
+use super::foreign::{self, FunctionNames};
 use super::process_scans::{PROCESS_SLICE, ProcessScans};
 use super::walk::Walk;
 use super::{TimeSlice, cpu_time};
@@ -75,6 +75,9 @@ pub trait HostObserver {
         Ok(None)
     }
 
+    /// [`Self::changed_candidates`], and all that followed from it, used this CPU time: it pauses accordingly.
+    fn followed(&mut self, _cpu_time: Duration, _now_ns: u64) {}
+
     /// The usage of each process with a budget.
     fn usage(&self) -> Vec<Usage>;
 
@@ -113,6 +116,7 @@ pub(super) struct LiveObserver {
     events: Vec<Event>,
     /// The CPUs of the guarded interfaces.
     cpus: Option<CpuSet>,
+    functions: FunctionNames,
 }
 
 impl LiveObserver {
@@ -142,6 +146,7 @@ impl LiveObserver {
             was_partial: false,
             events: Vec::new(),
             cpus: config.cpus.clone(),
+            functions: FunctionNames::default(),
         })
     }
 }
@@ -160,6 +165,21 @@ impl LiveObserver {
     /// The name of an interface, if there is one with this index.
     pub(super) fn name(&self, index: u32) -> Option<String> {
         self.links.iter().find(|link| link.index == index).map(|link| link.name.clone())
+    }
+
+    /// Why an interface cannot receive in threads. Unknown while it is down and before Linux 6.8: `None`.
+    pub(super) fn why_not_threaded(&self, name: &str) -> Result<Option<String>> {
+        let Some(link) = self.links.iter().find(|link| link.name == name) else { return Ok(None) };
+        let instances = match link.up && !link.loopback {
+            true => napi::instances(&self.handle, name)?.map(|instances| instances.len()),
+            false => link.loopback.then_some(0),
+        };
+        let remedy = match link.kind.as_deref() {
+            Some("veth") => format!("a veth has them with GRO: ethtool -K {name} gro on"),
+            _ => "remove it from interfaces".to_owned(),
+        };
+        let why = || format!("{name}: no NAPI instances that could run in threads; {remedy}");
+        Ok((instances == Some(0)).then(why))
     }
 
     /// The index of an interface.
@@ -259,14 +279,15 @@ impl HostObserver for LiveObserver {
 
     fn changed_candidates(&mut self, now_ns: u64) -> Result<Option<Candidates>> {
         let Self { walk, scan, places, found, process_scans, .. } = self;
-        process_scans.note(walk.changed_processes()?, now_ns);
+        if !process_scans.note(walk.changed_processes()?, now_ns) {
+            self.scan_is_due = true;
+        }
         let mut is_changed = false;
         while let Some(pid) = process_scans.next(now_ns) {
             let before = cpu_time();
             let slice = TimeSlice::new(PROCESS_SLICE);
             let has_address = |address: &IpAddr| places.addresses.contains_key(address);
             let of_process = walk.scan_process(pid, &slice, has_address)?;
-            process_scans.scanned(pid, cpu_time().saturating_sub(before), now_ns);
             match of_process {
                 Some(of_process) => {
                     found.replace_process(pid, candidates(&of_process, places));
@@ -276,9 +297,14 @@ impl HostObserver for LiveObserver {
                 // A scan of all reads it in slices.
                 None => self.scan_is_due = true,
             }
+            // Others decide how many sockets and threads it was sought among.
+            process_scans.scanned(pid, cpu_time().saturating_sub(before), now_ns);
         }
-        process_scans.end(now_ns);
         Ok(is_changed.then(|| self.found.clone()))
+    }
+
+    fn followed(&mut self, cpu_time: Duration, now_ns: u64) {
+        self.process_scans.end(cpu_time, now_ns);
     }
 
     fn usage(&self) -> Vec<Usage> {
@@ -296,7 +322,8 @@ impl HostObserver for LiveObserver {
                 _ => self.places.above.contains_key(&number),
             };
             let netns = self.netns();
-            let each = |report| foreign::describe(report, cpus, netns, own);
+            let functions = &mut self.functions;
+            let each = |report| foreign::describe(report, functions, cpus, netns, own);
             events.extend(interrupts.iter().filter_map(each));
         }
         events

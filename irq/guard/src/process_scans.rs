@@ -1,7 +1,9 @@
 //! When each process that has changed is scanned: pure.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+use crate::abi::guard_size;
 
 /// CPU time for the scan of one process. One with more sockets is left to scans of all.
 pub(super) const PROCESS_SLICE: Duration = Duration::from_millis(5);
@@ -21,6 +23,10 @@ const AGAIN_NS: u64 = 100_000_000;
 /// Processes that are scanned again after a scan of all.
 const MOST_SINCE: usize = 256;
 
+/// Processes that wait for a scan, beyond which a scan of all replaces theirs: those that the kernel reports at a
+/// time, each once and again.
+const MOST_WAITING: usize = 2 * guard_size::GUARD_CHANGED.0 as usize;
+
 /// The reason for a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
@@ -31,18 +37,19 @@ enum Reason {
 
 #[derive(Debug)]
 struct ProcessScan {
-    pid: u32,
     from_ns: u64,
     reason: Reason,
 }
 
-/// Processes to scan, in the order of their changes.
+/// Processes to scan: the one that is due first comes first.
 #[derive(Debug, Default)]
 pub(super) struct ProcessScans {
-    waiting: VecDeque<ProcessScan>,
+    waiting: BTreeMap<u32, ProcessScan>,
+    /// Since when each of them is due.
+    order: BTreeSet<(u64, u32)>,
     /// Processes that were scanned, and until when their next scan waits.
     paused: BTreeMap<u32, u64>,
-    /// CPU time of scans since the last pause of all, and until when that lasts.
+    /// CPU time of scans of this time, and until when all pause after the last ones.
     used: Duration,
     paused_until_ns: u64,
     /// Changed while a scan of all may have read them before.
@@ -50,23 +57,32 @@ pub(super) struct ProcessScans {
 }
 
 impl ProcessScans {
-    /// Notes processes that have changed.
-    pub(super) fn note(&mut self, pids: Vec<u32>, now_ns: u64) {
+    /// Notes processes that have changed. False: they are too many, and none waits any more; a scan of all is due.
+    #[must_use]
+    pub(super) fn note(&mut self, pids: Vec<u32>, now_ns: u64) -> bool {
         self.paused.retain(|_, until_ns| *until_ns > now_ns);
         for pid in pids {
             self.add(pid, now_ns, Reason::Change);
         }
+        let is_complete = self.waiting.len() <= MOST_WAITING;
+        if !is_complete {
+            self.waiting.clear();
+            self.order.clear();
+        }
+        is_complete
     }
 
     fn add(&mut self, pid: u32, from_ns: u64, reason: Reason) {
-        let from_ns = self.paused.get(&pid).map_or(from_ns, |until_ns| from_ns.max(*until_ns));
-        match self.waiting.iter_mut().find(|scan| scan.pid == pid) {
-            Some(scan) if reason == Reason::Change => {
-                (scan.from_ns, scan.reason) = (scan.from_ns.min(from_ns), reason);
+        let mut from_ns = self.paused.get(&pid).map_or(from_ns, |until_ns| from_ns.max(*until_ns));
+        if let Some(known) = self.waiting.get(&pid) {
+            if reason == Reason::Again {
+                return;
             }
-            Some(_) => {}
-            None => self.waiting.push_back(ProcessScan { pid, from_ns, reason }),
+            self.order.remove(&(known.from_ns, pid));
+            from_ns = from_ns.min(known.from_ns);
         }
+        self.waiting.insert(pid, ProcessScan { from_ns, reason });
+        self.order.insert((from_ns, pid));
     }
 
     /// Returns the process to scan now; [`Self::scanned`] follows.
@@ -74,14 +90,12 @@ impl ProcessScans {
         if now_ns < self.paused_until_ns || self.used >= BATCH {
             return None;
         }
-        let at = self.waiting.iter().position(|scan| scan.from_ns <= now_ns)?;
-        let ProcessScan { pid, reason, .. } = self.waiting.remove(at)?;
+        let first = *self.order.first().filter(|(from_ns, _)| *from_ns <= now_ns)?;
+        self.order.remove(&first);
+        let (_, pid) = first;
+        let ProcessScan { reason, .. } = self.waiting.remove(&pid)?;
         if reason == Reason::Change {
-            self.waiting.push_back(ProcessScan {
-                pid,
-                from_ns: now_ns.saturating_add(AGAIN_NS),
-                reason: Reason::Again,
-            });
+            self.add(pid, now_ns.saturating_add(AGAIN_NS), Reason::Again);
             if self.since.len() < MOST_SINCE && !self.since.contains(&pid) {
                 self.since.push(pid);
             }
@@ -91,7 +105,7 @@ impl ProcessScans {
 
     /// When [`Self::next`] has a process.
     pub(super) fn next_ns(&self) -> Option<u64> {
-        let first = self.waiting.iter().map(|scan| scan.from_ns).min();
+        let first = self.order.first().map(|(from_ns, _)| *from_ns);
         first.map(|from_ns| from_ns.max(self.paused_until_ns))
     }
 
@@ -101,11 +115,10 @@ impl ProcessScans {
         self.paused.insert(pid, now_ns.saturating_add(pause_ns(cpu_time, COST_OF_PROCESS)));
     }
 
-    /// Ends the scans of this time.
-    pub(super) fn end(&mut self, now_ns: u64) {
-        let used = std::mem::take(&mut self.used);
-        if !used.is_zero() {
-            self.paused_until_ns = now_ns.saturating_add(pause_ns(used, COST));
+    /// Ends the scans of this time. `cpu_time` is theirs and that of all that followed from them.
+    pub(super) fn end(&mut self, cpu_time: Duration, now_ns: u64) {
+        if !std::mem::take(&mut self.used).is_zero() {
+            self.paused_until_ns = now_ns.saturating_add(pause_ns(cpu_time, COST));
         }
     }
 
@@ -129,7 +142,10 @@ mod tests {
     const MS: u64 = 1_000_000;
     const CHEAP: Duration = Duration::from_micros(50);
 
-    /// Scans at each tick until `until_ns`; returns processes with times.
+    /// A scan of all processes.
+    const ALL: u32 = 0;
+
+    /// Scans at each tick until `until_ns`; returns processes with times, or [`ALL`] where they are too many.
     fn run(
         scans: &mut ProcessScans,
         from_ns: u64,
@@ -139,12 +155,16 @@ mod tests {
     ) -> Vec<(u32, u64)> {
         let mut found = Vec::new();
         for now_ns in (from_ns..until_ns).step_by(10 * MS as usize) {
-            scans.note(changes(now_ns), now_ns);
+            if !scans.note(changes(now_ns), now_ns) {
+                found.push((ALL, now_ns));
+            }
+            let mut used = Duration::ZERO;
             while let Some(pid) = scans.next(now_ns) {
+                used += cost(pid);
                 scans.scanned(pid, cost(pid), now_ns);
                 found.push((pid, now_ns));
             }
-            scans.end(now_ns);
+            scans.end(used, now_ns);
         }
         found
     }
@@ -167,39 +187,65 @@ mod tests {
     #[test]
     fn the_next_scan_is_after_its_pauses() {
         let mut scans = ProcessScans::default();
-        scans.note(vec![7], MS);
+        assert!(scans.note(vec![7], MS));
         assert_eq!((scans.next_ns(), scans.next(MS)), (Some(MS), Some(7)));
         const COST_OF_SCAN: Duration = Duration::from_millis(1);
         scans.scanned(7, COST_OF_SCAN, MS);
-        scans.end(MS);
+        scans.end(COST_OF_SCAN, MS);
         // To find what this one may have missed,
         assert_eq!(scans.next_ns(), Some(101 * MS));
         // and sooner after another change, but not at once.
-        scans.note(vec![7], 2 * MS);
+        assert!(scans.note(vec![7], 2 * MS));
         let next_ns = scans.next_ns().unwrap();
         assert_eq!(next_ns, MS + pause_ns(COST_OF_SCAN, COST_OF_PROCESS));
         assert_eq!((scans.next(next_ns - 1), scans.next(next_ns)), (None, Some(7)));
+        // What follows from a scan counts as well,
+        scans.scanned(7, COST_OF_SCAN, next_ns);
+        scans.end(50 * COST_OF_SCAN, next_ns);
+        let paused_until_ns = next_ns + pause_ns(50 * COST_OF_SCAN, COST);
+        assert!(scans.note(vec![8], next_ns));
+        assert_eq!(scans.next_ns(), Some(paused_until_ns));
+        // and a time without a scan changes nothing.
+        scans.end(50 * COST_OF_SCAN, paused_until_ns);
+        assert_eq!(scans.next_ns(), Some(paused_until_ns));
     }
 
-    /// One process with many sockets changes all the time, beside 40 new ones at each tick.
+    /// One process with many sockets changes all the time, beside new ones at each tick.
     #[test]
     fn hostile_processes_delay_others_by_a_bounded_time() {
-        let mut scans = ProcessScans::default();
-        let flood = |now_ns: u64| {
-            let tick = (now_ns / (10 * MS)) as u32;
-            let victim = (tick % 50 == 0).then_some(1_000_000 + tick);
-            (0..40).map(|n| 100 + tick * 40 + n).chain([1]).chain(victim).collect()
+        // All that may wait before it, and the large process.
+        let most = (CHEAP * MOST_WAITING as u32 + PROCESS_SLICE) * COST;
+        let cost = |pid| match pid {
+            ALL => Duration::ZERO,
+            1 => PROCESS_SLICE,
+            _ => CHEAP,
         };
-        let cost = |pid| if pid == 1 { PROCESS_SLICE } else { CHEAP };
-        let found = run(&mut scans, 0, 2000 * MS, flood, cost);
-        let of_large = found.iter().filter(|(pid, _)| *pid == 1).count() as u32;
-        assert!(
-            of_large * PROCESS_SLICE <= Duration::from_secs(2) / COST_OF_PROCESS + PROCESS_SLICE
-        );
-        let used: Duration = found.iter().map(|(pid, _)| cost(*pid)).sum();
-        assert!(used <= Duration::from_secs(2) / COST + 2 * BATCH + PROCESS_SLICE, "{used:?}");
-        // Those of the flood before it come first.
-        let victims: Vec<_> = found.iter().filter(|(pid, _)| *pid >= 1_000_000).collect();
-        assert!(!victims.is_empty());
+        for new in [5, 40, 200] {
+            let mut scans = ProcessScans::default();
+            let flood = |now_ns: u64| {
+                let tick = (now_ns / (10 * MS)) as u32;
+                let victim = (tick % 7 == 0).then_some(1_000_000 + tick);
+                (0..new).map(|n| 100 + tick * new + n).chain([1]).chain(victim).collect()
+            };
+            let found = run(&mut scans, 0, 4000 * MS, flood, cost);
+            let of_large = found.iter().filter(|(pid, _)| *pid == 1).count() as u32;
+            assert!(
+                of_large * PROCESS_SLICE
+                    <= Duration::from_secs(4) / COST_OF_PROCESS + PROCESS_SLICE
+            );
+            let used: Duration = found.iter().map(|(pid, _)| cost(*pid)).sum();
+            assert!(used <= Duration::from_secs(4) / COST + 2 * BATCH + PROCESS_SLICE, "{used:?}");
+            let victims = (0..300).step_by(7).map(|tick| 1_000_000 + tick);
+            for victim in victims {
+                let from_ns = u64::from(victim - 1_000_000) * 10 * MS;
+                let finds =
+                    |(pid, at_ns): &&(u32, u64)| [ALL, victim].contains(pid) && *at_ns >= from_ns;
+                let (_, at_ns) = found.iter().find(finds).expect("it is found");
+                let delay = Duration::from_nanos(at_ns - from_ns);
+                assert!(delay <= most, "{delay:?} of {most:?} beside {new} at each tick");
+            }
+            // Without a reason, no scan of all.
+            assert_eq!(found.iter().any(|(pid, _)| *pid == ALL), new > 5);
+        }
     }
 }

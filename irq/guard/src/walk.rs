@@ -267,14 +267,17 @@ impl Walk {
         Ok(number?.and_then(|octets| octets.try_into().ok().map(u32::from_ne_bytes)))
     }
 
-    /// Removes the number of a process, if it has one.
-    pub(super) fn remove_number(&self, pid: u32) -> Result<()> {
+    /// Removes the number of a process, if it has one. Its sockets keep it until they are scanned: their next
+    /// read is a change of the process.
+    pub(super) fn remove_number(&mut self, pid: u32) -> Result<()> {
         match self.object.map("numbers").delete(&pid.to_ne_bytes()) {
-            Err(source) if source.kind() != Kind::NotFound => {
-                Err(Error::kernel(format!("remove the number of process {pid}"), source))
+            Ok(()) => self.numbering = self.numbering.wrapping_add(1),
+            Err(source) if source.kind() == Kind::NotFound => {}
+            Err(source) => {
+                return Err(Error::kernel(format!("remove the number of process {pid}"), source));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     /// Applies the numbers of readers to their sockets at the next read; `others` is the number of all

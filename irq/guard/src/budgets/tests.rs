@@ -1,5 +1,6 @@
 //! Budgets on this kernel, without a guard around.
 
+use std::io::Read;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::{Command, Stdio};
@@ -86,6 +87,10 @@ impl World {
     fn read(&self) -> Option<u32> {
         self.socket.send(&[0]).unwrap();
         self.socket.recv(&mut [0]).unwrap();
+        self.number_of_socket()
+    }
+
+    fn number_of_socket(&self) -> Option<u32> {
         let [slots, ..] = self.walk.numbers_of_sockets();
         let number = slots.lookup(&self.socket.as_raw_fd().to_ne_bytes(), MapFlags::ANY);
         let receiver = number.unwrap().map(|octets| guard_receiver::from_octets(&octets).unwrap());
@@ -189,6 +194,46 @@ fn the_time_of_exited_children_counts_against_their_group() {
     world.budgets.step(&mut world.walk, &empty, &TimeSlice::new(Duration::MAX), 0).unwrap();
     assert!(world.budgets.processes.is_empty());
     assert!(world.budgets.meters.contains_key(&number));
+}
+
+/// It has another name than its parent, and so no rule.
+#[test]
+fn a_child_without_a_rule_does_not_keep_the_number_of_its_parent() {
+    let Some(mut world) = World::with_budget_per(BudgetScope::Rule) else { return };
+    let scan = partial_scan();
+    let WaitingThread { process, .. } = scan.threads[0].waiter;
+    world.budgets.rules[0].command = Some(describe(process).unwrap().command.to_string());
+    world.read();
+    world.step(&scan, Duration::MAX);
+    let assigned = world.budgets.numbers.get(process).unwrap().number;
+    let mut cat = Command::new("cat");
+    cat.stdin(OwnedFd::from(world.socket.try_clone().unwrap())).stdout(Stdio::piped());
+    let mut child = cat.spawn().unwrap();
+    let pid = child.id();
+    let mut output = child.stdout.take().unwrap();
+    let mut read_by_child = |world: &World| {
+        world.socket.send(&[0]).unwrap();
+        output.read_exact(&mut [0]).unwrap();
+        world.number_of_socket()
+    };
+    let number_of_child = |world: &World| {
+        let [.., numbers] = world.walk.numbers_of_sockets();
+        numbers.lookup(&pid.to_ne_bytes(), MapFlags::ANY).unwrap()
+    };
+    assert_eq!(read_by_child(&world), Some(assigned));
+    assert!(number_of_child(&world).is_some());
+    let mut scan = Scan::default();
+    world.walk.scan(Duration::MAX, |_| false, &mut scan).unwrap();
+    world.step(&scan, Duration::MAX);
+    assert_eq!(number_of_child(&world), None);
+    // Its socket has no limit once it is scanned, for which the next read is enough.
+    world.walk.changed_processes().unwrap();
+    read_by_child(&world);
+    assert!(world.walk.changed_processes().unwrap().contains(&pid));
+    world.walk.scan_process(pid, &TimeSlice::new(Duration::MAX), |_| false).unwrap();
+    assert_eq!(world.number_of_socket(), Some(0));
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 /// One process receives ten packets for each one of the other.

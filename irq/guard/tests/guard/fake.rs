@@ -1,6 +1,7 @@
 //! A host made of a table, and waiting threads set by a test.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use onbeat_host::settings::{
     Entry, Host, InterfaceSurvey, Log, NapiThread, PacketSteering, Refusal, SettingLocation,
@@ -159,6 +160,8 @@ impl Log for Memory {
 pub(crate) struct FakeObserver {
     pub(crate) indices: BTreeMap<String, u32>,
     pub(crate) waiting: BTreeMap<(u32, u32), Rank>,
+    /// CPU times that were reported, each with the number of writes before.
+    pub(crate) followed: Vec<(Duration, usize)>,
 }
 
 impl HostObserver for FakeObserver {

@@ -1,5 +1,6 @@
 //! A process that reads little, beside all kinds of other traffic: its budget is never held against it.
 
+use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,7 +17,7 @@ use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork};
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::policy::{Budget, Limit};
-use onbeat_irq_guard::Rule;
+use onbeat_irq_guard::{Rule, Usage};
 use onbeat_testing::require_that;
 
 use crate::harness::{Flow, RECEIVER, World};
@@ -30,6 +31,9 @@ const BUDGET: Budget = Budget { ns_per_s: 20_000_000 };
 
 /// Its packets beside a workload: they share polls with those of others.
 const OWN: u32 = 5;
+
+/// Runs of a workload on a machine with CPU steal, which is charged to the packet that it meets.
+const RUNS: u32 = 3;
 
 /// A real-time process that reads all packets of a socket, and wakes up by a timer all the time.
 struct Innocent {
@@ -75,8 +79,10 @@ struct Trial {
     guard: RunningGuard,
     innocent: Innocent,
     own: Flow,
-    greedy: Reader,
+    greedy: RefCell<Reader>,
     flood: Flow,
+    /// Packets of the innocent process that were dropped before a run was repeated.
+    dropped: Cell<u64>,
 }
 
 impl Trial {
@@ -84,38 +90,62 @@ impl Trial {
         let world = World::with_napi();
         let (own, flood) = (world.flow(), world.flow());
         let innocent = Innocent::start(&own.reader);
-        let greedy = Reader::named(&flood.reader, Some(c"greedy"));
+        let greedy = RefCell::new(Reader::named(&flood.reader, Some(c"greedy")));
         let rule =
             |command: &str, budget| Rule { command: Some(command.to_owned()), ..Rule::any(budget) };
         let guard = RunningGuard::start(&world, |config| {
             config.budgets = vec![rule("innocent", BUDGET), rule("greedy", SMALL)];
         });
-        let trial = Self { world, guard, innocent, own, greedy, flood };
+        let dropped = Cell::new(0);
+        let trial = Self { world, guard, innocent, own, greedy, flood, dropped };
         trial.guard.wait_for("budgets", || trial.guard.usage().len() == 2);
         trial
     }
 
-    /// Does `work` repeatedly beside some packets of the innocent process.
+    /// Does `work` repeatedly beside some packets of the innocent process, and asserts that it has no limit. Others keep
+    /// theirs until the next workload.
     fn beside(&self, what: &str, times: u32, mut work: impl FnMut()) {
+        let runs = if has_steal() { RUNS } else { 1 };
+        for run in 1..=runs {
+            let Err(usage) = self.run(times, &mut work) else { return };
+            assert!(run < runs, "{what}: {usage:?}");
+            eprintln!("{what}: repeated after {usage:?}");
+            self.guard.wait_for("end of a limit", || self.usage().limit == Limit::None);
+            self.dropped.set(self.usage().dropped);
+        }
+    }
+
+    fn run(&self, times: u32, work: &mut impl FnMut()) -> Result<(), Usage> {
         for time in 0..times {
             if time % times.div_ceil(OWN) == 0 {
                 self.own.send(1, 1);
             }
             work();
-            self.check(what);
+            self.check()?;
+        }
+        // Until the guard has measured: it limits another process.
+        flood_until_limited(&self.guard, &self.flood, &mut self.greedy.borrow_mut());
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), Usage> {
+        let usage = self.usage();
+        match (usage.limit, usage.dropped) == (Limit::None, self.dropped.get()) {
+            true => Ok(()),
+            false => Err(usage),
         }
     }
 
-    fn check(&self, what: &str) {
-        let usage = usage(&self.guard, self.innocent.process).expect("it lives");
-        assert_eq!((usage.limit, usage.dropped), (Limit::None, 0), "{what}: {usage:?}");
+    fn usage(&self) -> Usage {
+        usage(&self.guard, self.innocent.process).expect("it lives")
     }
+}
 
-    /// Until the guard has measured: it limits another process. Its limit ends before the next workload.
-    fn measured(&mut self, what: &str) {
-        flood_until_limited(&self.guard, &self.flood, &mut self.greedy);
-        self.check(what);
-    }
+/// Whether this machine has lost CPU time to others since its start.
+fn has_steal() -> bool {
+    let times = std::fs::read_to_string("/proc/stat").unwrap();
+    // The sum of all CPUs: user nice system idle iowait irq softirq steal.
+    times.split_whitespace().nth(8) != Some("0")
 }
 
 fn listener(world: &World) -> (TcpListener, SocketAddr) {
@@ -141,16 +171,14 @@ fn abandoned_connections(world: &World, to: SocketAddr, count: u32) {
 #[test]
 fn no_workload_of_others_limits_an_innocent_process() {
     let Some(_turn) = turn().filter(|_| possible()) else { return };
-    let mut trial = Trial::start();
+    let trial = Trial::start();
 
     let (listener, to) = listener(&trial.world);
     trial.beside("connection requests", 20, || abandoned_connections(&trial.world, to, 100));
-    trial.measured("connection requests");
     drop(listener);
 
     let unread = trial.world.flow();
     trial.beside("datagrams that no process reads", 50, || unread.send(400, 100));
-    trial.measured("datagrams that no process reads");
 
     let (listener, to) = self::listener(&trial.world);
     trial.beside("new connections", 400, || {
@@ -158,7 +186,6 @@ fn no_workload_of_others_limits_an_innocent_process() {
         let client = trial.world.sender.namespace().run(connect).unwrap();
         drop((client, listener.accept().unwrap()));
     });
-    trial.measured("new connections");
 
     let mut stream = trial.world.stream();
     trial.beside("small requests and answers", 2000, || {
@@ -167,7 +194,6 @@ fn no_workload_of_others_limits_an_innocent_process() {
         stream.reader.write_all(b"answer").unwrap();
         stream.writer.read_exact(&mut [0; 6]).unwrap();
     });
-    trial.measured("small requests and answers");
 
     let read = trial.world.flow();
     let mut receiver = stream.reader.try_clone().unwrap();
@@ -176,7 +202,6 @@ fn no_workload_of_others_limits_an_innocent_process() {
         stream.send(200_000);
         read.pass(100, 100);
     });
-    trial.measured("datagrams beside a stream");
     drop(stream);
     sink.join().unwrap().unwrap();
 
@@ -189,12 +214,10 @@ fn no_workload_of_others_limits_an_innocent_process() {
         assert!(head.status().unwrap().success());
         read.read(99);
     });
-    trial.measured("readers that live briefly");
 
     let packets = trial.world.packet_socket();
     nix::sys::socket::setsockopt(&packets, RcvBuf, &(1 << 20)).unwrap();
     trial.beside("a packet socket", 50, || read.pass(200, 100));
-    trial.measured("a packet socket");
     drop(packets);
     trial.guard.stop();
 }
@@ -204,13 +227,12 @@ fn no_workload_of_others_limits_an_innocent_process() {
 fn icmp_does_not_limit_a_reader() {
     let ping = || Command::new("ping").arg("-V").output().is_ok();
     let Some(_turn) = turn().filter(|_| possible() && require_that(ping(), "ping")) else { return };
-    let mut trial = Trial::start();
+    let trial = Trial::start();
     let mut flood = Command::new("ping");
-    flood.args(["-f", "-q", "-w", "2", &RECEIVER.to_string()]).stdout(Stdio::null());
+    flood.args(["-f", "-q", "-w", "60", &RECEIVER.to_string()]).stdout(Stdio::null());
     let mut flood = trial.world.sender.namespace().start_in(&mut flood).spawn().unwrap();
-    while flood.try_wait().unwrap().is_none() {
-        trial.beside("ICMP", 1000, || thread::sleep(Duration::from_millis(1)));
-    }
-    trial.measured("ICMP");
+    trial.beside("ICMP", 2000, || thread::sleep(Duration::from_millis(1)));
+    flood.kill().unwrap();
+    flood.wait().unwrap();
     trial.guard.stop();
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use onbeat_host::settings::{
     Host, Log, NapiThread, Refusal, RestoreOutcome, Setting, SettingKind, SettingLocation, Survey,
@@ -67,6 +68,16 @@ impl HostObserver for World {
         self.observer.borrow_mut().candidates(devices, now_ns)
     }
 
+    /// The processes of the table have changed.
+    fn changed_candidates(&mut self, now_ns: u64) -> Result<Option<Candidates>> {
+        self.candidates(&[2, 3], now_ns).map(Some)
+    }
+
+    fn followed(&mut self, cpu_time: Duration, _now_ns: u64) {
+        let writes = self.host.borrow().writes.len();
+        self.observer.borrow_mut().followed.push((cpu_time, writes));
+    }
+
     fn usage(&self) -> Vec<Usage> {
         Vec::new()
     }
@@ -124,6 +135,25 @@ fn run(config: &Config, table: &[Row<'_>]) {
     let now = world.policies();
     assert!(now.iter().filter(lasting).all(|(_, policy)| policy == "other"), "{now:?}");
     assert!(world.threaded().iter().all(|threaded| !threaded));
+}
+
+/// All of it counts: other users decide how often processes change.
+#[test]
+fn the_cpu_time_of_what_follows_from_changes_is_reported() {
+    let world = World::new();
+    let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
+    let config = config(&["eth0", "eth1"]);
+    let (mut guard, _) = Guard::start(&config, &mut host, &mut log, &mut observer).unwrap();
+    guard.step(0).unwrap();
+    let before = world.host.borrow().writes.len();
+    world.wait(2, 7, fifo(50));
+    guard.follow_processes(MS).unwrap();
+    guard.stop().unwrap();
+    let followed = world.observer.borrow().followed.clone();
+    let [(cpu_time, writes)] = followed[..] else { panic!("{followed:?}") };
+    // Those of both threads were before.
+    assert_eq!(writes, before + 2);
+    assert!(!cpu_time.is_zero());
 }
 
 #[test]
