@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 
 use crate::common::{
     CommandOutput, GROUP, PORTS, TemporaryFile, VLAN, can_run, log, make_executable, one_node,
-    program, replicate, run, show, start,
+    program, replicate, run_in, show, start,
 };
 use onbeat_testing::command;
 
@@ -82,7 +82,7 @@ fn a_member_of_the_group_reads_a_node_and_changes_nothing() {
     let socket = "/run/onbeat-readers/a.sock";
     world.daemon("a").unwrap().kill().unwrap();
     assert!(fs::exists(socket).unwrap());
-    let down = run(&["down", "a"]);
+    let down = run_in(world.namespace("a").unwrap(), &["down", "a"]);
     assert_eq!((down.code, down.err.as_str()), (0, ""), "{}", down.out);
     assert!(!fs::exists(socket).unwrap());
     drop(world);
