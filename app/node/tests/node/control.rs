@@ -32,16 +32,18 @@ impl Directory {
     }
 }
 
+/// Larger than any socket buffer: it takes many partial writes.
+pub(crate) fn large_status() -> Response {
+    let stream = |n| StreamStatus { name: format!("axis-{n}"), ..StreamStatus::default() };
+    let streams = (0..20_000).map(stream).collect();
+    let status = NodeStatus { node: "a".into(), streams, ..NodeStatus::default() };
+    Response::Status { status: Box::new(status) }
+}
+
 fn handle(request: &Request) -> Reply {
     Reply::Now(match request {
         Request::Ping => Response::Pong { node: "a".into(), pid: 7, configuration: None },
-        Request::Show => {
-            // Larger than any socket buffer: it takes many partial writes.
-            let stream = |n| StreamStatus { name: format!("axis-{n}"), ..StreamStatus::default() };
-            let streams = (0..20_000).map(stream).collect();
-            let status = NodeStatus { node: "a".into(), streams, ..NodeStatus::default() };
-            Response::Status { status: Box::new(status) }
-        }
+        Request::Show => large_status(),
         Request::Events { .. } => return Reply::Later(nothing()),
         Request::Reset { stream, .. } => {
             Response::Error { message: format!("no stream {stream:?}") }

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollTimeout, poll};
-use onbeat_node::control::{
-    Client, ClientError, NodeStatus, ReaderError, Reply, Request, Response, Server, StreamStatus,
-};
+use onbeat_node::control::{Client, ClientError, ReaderError, Reply, Request, Response, Server};
 use onbeat_testing::{Feature, TemporaryDirectory, require};
+
+use crate::control::large_status;
 
 /// The group of a test's readers, of any Debian.
 const GROUP: &str = "nogroup";
@@ -72,12 +72,7 @@ impl Node {
 fn handle(request: &Request) -> Reply {
     Reply::Now(match request {
         Request::Ping => Response::Pong { node: "a".into(), pid: 7, configuration: None },
-        Request::Show => {
-            let stream = |n| StreamStatus { name: format!("axis-{n}"), ..StreamStatus::default() };
-            let streams = (0..20_000).map(stream).collect();
-            let status = NodeStatus { node: "a".into(), streams, ..NodeStatus::default() };
-            Response::Status { status: Box::new(status) }
-        }
+        Request::Show => large_status(),
         Request::Events { wait: true, .. } => {
             let response = Response::Events { events: Vec::new(), missed: 0, last: 7 };
             return Reply::Later(response);

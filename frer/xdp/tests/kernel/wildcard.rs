@@ -339,7 +339,7 @@ fn random_frames() {
             }
             if random.one_in(500) {
                 both.compare(&what);
-                // Its tables continue, or start anew.
+                // Its tables continue, or restart.
                 let set: &Vec<_> = random.pick(&sets);
                 both.set(set);
             }
@@ -416,7 +416,7 @@ fn wildcards_of_several_ports_share_numbers_only() {
     // Its paths are in the other order.
     assert_eq!(of("axes", &node).lans.map(|lan| (lan.accepted, lan.duplicates)), [(0, 3), (3, 0)]);
     assert_eq!(of("all", &node).lans.map(|lan| (lan.accepted, lan.duplicates)), [(0, 3), (3, 0)]);
-    // Another host port takes the place of one: its tables and counters start anew.
+    // Another host port takes the place of one: its tables and counters restart.
     node.set(&[axes(), other.clone()]);
     assert_eq!(node.sends(HOST, &frame(mac(1), &[], None)), None);
     assert_eq!(
