@@ -201,7 +201,15 @@ static __always_inline bool pop_behind(struct xdp_md *ctx, __u32 length)
 	return !bpf_xdp_adjust_head(ctx, sizeof(struct rtag));
 }
 
-/* Set the VLAN ID of a frame with one tag, which keeps PCP and DEI. */
+/* Whether a VLAN tag follows the addresses. */
+static __always_inline bool is_tagged(const struct xdp_md *ctx)
+{
+	const struct vlan_tag *vlan = (void *)(long)ctx->data + ADDRESSES;
+
+	return (void *)(vlan + 1) <= (void *)(long)ctx->data_end && is_vlan(vlan->tpid);
+}
+
+/* Set the VLAN ID of a tagged frame, whose outer tag keeps PCP and DEI. */
 static __always_inline bool set_vid(struct xdp_md *ctx, __be16 vid)
 {
 	struct vlan_tag *vlan = (void *)(long)ctx->data + ADDRESSES;
@@ -353,6 +361,11 @@ static __always_inline int finish_replica(struct xdp_md *ctx, __u8 port)
 	egress = bpf_map_lookup_elem(&egresses, &slot);
 	if (!egress)
 		return XDP_DROP;
+
+	/* The usual edit: another VID. No header moves, whatever the others are. */
+	if (egress->rewrite.flags == FRER_REWRITE_VLAN && egress->tag != FRER_TAG_POP &&
+	    is_tagged(ctx))
+		return set_vid(ctx, bpf_htons(egress->rewrite.vid)) ? XDP_PASS : XDP_DROP;
 
 	c.at = (void *)(long)ctx->data;
 	c.end = (void *)(long)ctx->data_end;
