@@ -67,6 +67,7 @@ test-lockdep: setup-vm ## Run the kernel module under lockdep in user-mode Linux
 test-peers: setup-test ## Run interoperation with other implementations, given the paths of their programs (root; tests/peers/README.md)
 	$(CARGO) build --locked --package onbeat --features onbeat/parquet
 	XDPFRER="$(XDPFRER)" DNT="$(DNT)" OPENPOWERLINK_MN="$(OPENPOWERLINK_MN)" OPENPOWERLINK_CN="$(OPENPOWERLINK_CN)" \
+		ISOCHRON="$(ISOCHRON)" FLOWPING="$(FLOWPING)" \
 		CASES="$(CASES)" MINUTES="$(MINUTES)" $(CARGO) test --locked --package onbeat-lab --bench peers
 
 test-peer-files: ## Read device descriptions and projects of other implementations; POWERLINK_FILES names their directories

@@ -60,6 +60,9 @@ pub(crate) fn packets(result: &Value, what: &str) -> u64 {
 /// A router between namespaces.
 pub(crate) struct Router {
     pub(crate) handle: Handle,
+    /// The hosts at both sides, each with `eth0`, 10.9.1.2 and 10.9.2.2.
+    pub(crate) sender: Handle,
+    pub(crate) receiver: Handle,
     pub(crate) writer: UdpSocket,
     pub(crate) reader: UdpSocket,
 }
@@ -89,7 +92,7 @@ impl Router {
         reader.set_read_timeout(Some(BOUND)).unwrap();
         let writer = bind(&sender, address(1, 2)).unwrap().unwrap();
         writer.connect(reader.local_addr().unwrap()).unwrap();
-        let router = Self { handle: router, writer, reader };
+        let router = Self { handle: router, sender, receiver, writer, reader };
         router.pass(b"first");
         router
     }
@@ -105,21 +108,31 @@ impl Router {
         self.captured_while(directory, || numbers.for_each(|n| self.pass(&n.to_be_bytes())))
     }
 
-    /// Two captures of the datagrams that `send` sends, and of a few others.
+    /// Two captures of the datagrams that `send` sends, and of a few others: on both sides of the router.
     pub(crate) fn captured_while(&self, directory: &Directory, send: impl FnOnce()) -> [String; 2] {
+        self.captured_at(directory, [(&self.handle, "eth0"), (&self.handle, "eth1")], send)
+    }
+
+    /// The same, at these interfaces: the first of a packet's arrivals, the second of its departures.
+    pub(crate) fn captured_at(
+        &self,
+        directory: &Directory,
+        [arrivals, departures]: [(&Handle, &str); 2],
+        send: impl FnOnce(),
+    ) -> [String; 2] {
         let length = |path: &str| fs::metadata(path).map_or(0, |file| file.len());
         // The departures first: packets that only this capture contains are not counted as lost.
-        let start = |interface, name| {
+        let start = |(handle, interface), name| {
             let path = directory.path(name);
-            let tcpdump = tap(&self.handle, interface, &path);
+            let tcpdump = tap(handle, interface, &path);
             wait_for("a tap", || {
                 self.pass(b"probe");
                 length(&path) > 100
             });
             (tcpdump, path)
         };
-        let departures = start("eth1", "out.pcap");
-        let taps = [start("eth0", "in.pcap"), departures];
+        let departures = start(departures, "out.pcap");
+        let taps = [start(arrivals, "in.pcap"), departures];
         send();
         self.pass(b"the last one");
         wait_for("the last packet in both captures", || {

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod delay;
 mod frer;
 mod powerlink;
 
@@ -28,19 +29,19 @@ fn programs(variables: [&str; 2]) -> Result<[PathBuf; 2], String> {
     }
 }
 
-/// The programs of each suite to run: FRER, POWERLINK.
-fn suites() -> Result<[Option<[PathBuf; 2]>; 2], String> {
-    let suites = [frer::VARIABLES, powerlink::VARIABLES];
+/// The programs of each suite to run: delay, FRER, POWERLINK.
+fn suites() -> Result<[Option<[PathBuf; 2]>; 3], String> {
+    let suites = [delay::VARIABLES, frer::VARIABLES, powerlink::VARIABLES];
     let chosen = suites.map(|variables| variables.iter().any(|name| value(name).is_some()));
-    if chosen == [false; 2] {
+    if chosen == [false; 3] {
         return Err(suites.concat().join("=, ") + "=");
     }
     let found = |place: usize| chosen[place].then(|| programs(suites[place])).transpose();
-    Ok([found(0)?, found(1)?])
+    Ok([found(0)?, found(1)?, found(2)?])
 }
 
 fn main() -> ExitCode {
-    let [frer, powerlink] = match suites() {
+    let [delay, frer, powerlink] = match suites() {
         Ok(suites) => suites,
         Err(missing) => {
             eprintln!("peers: no such program: {missing}; tests/peers/README.md");
@@ -49,6 +50,9 @@ fn main() -> ExitCode {
     };
     if !common::can_run() {
         return ExitCode::from(2);
+    }
+    if let Some(programs) = delay {
+        delay::run(programs);
     }
     if let Some(programs) = frer {
         frer::run(programs);
