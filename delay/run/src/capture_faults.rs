@@ -23,10 +23,13 @@ struct Command {
 }
 
 fn packet(number: u32, ttl: u8) -> Vec<u8> {
+    packet_between([[10, 0, 0, 1], [10, 0, 1, 1]], number, ttl)
+}
+
+fn packet_between([from, to]: [[u8; 4]; 2], number: u32, ttl: u8) -> Vec<u8> {
     let mut octets = vec![0; ipv4::HEADER_LEN + udp::HEADER_LEN + PAYLOAD];
     let len = (udp::HEADER_LEN + PAYLOAD) as u16;
-    let header =
-        ipv4::Repr { ttl, ..ipv4::Repr::new([10, 0, 0, 1].into(), [10, 0, 1, 1].into(), len) };
+    let header = ipv4::Repr { ttl, ..ipv4::Repr::new(from.into(), to.into(), len) };
     header.emit(&mut octets).unwrap();
     let ports = Ports { source: 5000, destination: 5001 };
     let datagram = udp::Repr { ports, payload_len: PAYLOAD as u16 };
@@ -190,6 +193,164 @@ fn a_standing_queue_is_no_step_of_a_clock() {
     // One queue does not show how often there is one.
     notes(&outcome, "withheld: p90, p99");
     notes(&outcome, "standing queue: all delays rose by 200 µs");
+}
+
+/// Two hosts with a path between them. Packets go in both directions, 50 µs apart.
+struct BothWays {
+    /// The delay beyond [`spread`] of a packet that enters the path at this time, in each direction.
+    added_ns: [fn(i64) -> i64; 2],
+    /// The clock of the second host less that of the first one.
+    ahead_ns: fn(i64) -> i64,
+}
+
+impl BothWays {
+    fn measure(&self, name: &str, options: &[&str]) -> MethodResult {
+        self.run(name, options).unwrap()
+    }
+
+    fn run(&self, name: &str, options: &[&str]) -> crate::Result<MethodResult> {
+        const HOSTS: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 1, 1]];
+        let directory = TemporaryDirectory::new(name);
+        let mut random = Random::new(7);
+        let mut captures = [Vec::new(), Vec::new()];
+        for number in 0..PACKETS {
+            for (from, ttls) in [(0, [64, 63]), (1, [64, 63])] {
+                let since_ns = i64::from(number) * 50_000 + from as i64 * 25_000;
+                let left_ns = since_ns + (random.uniform() * 20_000.0) as i64;
+                let arrived_ns = left_ns + spread(&mut random) + (self.added_ns[from])(left_ns);
+                let addresses = [HOSTS[from], HOSTS[1 - from]];
+                for (host, since_ns, ttl) in
+                    [(from, left_ns, ttls[0]), (1 - from, arrived_ns, ttls[1])]
+                {
+                    let clock_ns = if host == 1 { (self.ahead_ns)(since_ns) } else { 0 };
+                    let octets = packet_between(addresses, number, ttl);
+                    captures[host].push((since_ns, START_NS + since_ns + clock_ns, octets));
+                }
+            }
+        }
+        let paths = ["a.pcap", "b.pcap"].map(|name| directory.file(name));
+        for (packets, path) in captures.iter_mut().zip(&paths) {
+            packets.sort_unstable();
+            let output = BufWriter::new(File::create(path).unwrap());
+            let mut capture = Writer::new(output, LinkType::RAW_IP).unwrap();
+            for (_, time_ns, octets) in packets {
+                capture.write(*time_ns, octets, octets.len() as u32).unwrap();
+            }
+            capture.finish().unwrap();
+        }
+        let arguments = ["match".as_ref(), paths[0].as_os_str(), paths[1].as_os_str()];
+        let options = options.iter().map(|option| option.as_ref());
+        let options = Command::parse_from(arguments.into_iter().chain(options)).options;
+        options.run(&mut Progress::new(true))
+    }
+
+    /// By two clocks, with the packets of the other direction.
+    fn both(&self, name: &str) -> MethodResult {
+        self.measure(name, &["--two-clocks", "--back", "src host 10.0.1.1"])
+    }
+}
+
+const MIDDLE_NS: i64 = 500_000_000;
+
+/// 5 s ahead and 20 ppm fast.
+fn steady(since_ns: i64) -> i64 {
+    5_000_000_000 + since_ns / 50_000
+}
+
+fn none(_: i64) -> i64 {
+    0
+}
+
+fn later(since_ns: i64) -> i64 {
+    if since_ns >= MIDDLE_NS { 200_000 } else { 0 }
+}
+
+fn for_a_while(since_ns: i64) -> i64 {
+    if (400_000_000..600_000_000).contains(&since_ns) { 200_000 } else { 0 }
+}
+
+#[test]
+fn both_directions_tell_a_longer_path_from_a_step_of_a_clock() {
+    let path = BothWays { added_ns: [later, none], ahead_ns: steady };
+    let found = path.both("path");
+    notes(&found.outcome, "change of the path: all delays are longer by 200 µs");
+    notes(&found.outcome, "packets of both directions take");
+    // Half of the packets, by a path that is longer.
+    let p75 = found.delays.value_at(0.75).unwrap();
+    assert!((200_000..215_000).contains(&p75), "{p75}");
+    // One direction has both readings, and the delays of a step.
+    let one = path.measure("one", &["--two-clocks", "--filter", "src host 10.0.0.1"]);
+    notes(&one.outcome, "step of 200 µs ahead");
+    notes(&one.outcome, "If it is a change of the path");
+    assert!(one.delays.value_at(0.75).unwrap() < 30_000);
+}
+
+#[test]
+fn a_path_that_becomes_shorter_was_longer_before() {
+    let path =
+        BothWays { added_ns: [|since_ns| 200_000 - later(since_ns), none], ahead_ns: steady };
+    let found = path.both("shorter");
+    notes(&found.outcome, "change of the path: all delays are shorter by 200 µs");
+    let p75 = found.delays.value_at(0.75).unwrap();
+    assert!((200_000..215_000).contains(&p75), "{p75}");
+}
+
+#[test]
+fn a_clock_changes_both_directions() {
+    let clock =
+        BothWays { added_ns: [none; 2], ahead_ns: |since_ns| steady(since_ns) + later(since_ns) };
+    let outcome = clock.both("clock").outcome;
+    notes(&outcome, "step of a clock: 200 µs ahead");
+    contains(&outcome, "p50", 8_000.0 * 2_f64.ln());
+}
+
+#[test]
+fn two_steps_of_a_clock_are_no_standing_queue() {
+    let clock = BothWays {
+        added_ns: [none; 2],
+        ahead_ns: |since_ns| steady(since_ns) + for_a_while(since_ns),
+    };
+    let found = clock.both("two-steps");
+    notes(&found.outcome, "step of a clock: 200 µs ahead");
+    notes(&found.outcome, "step of a clock: 200 µs back");
+    assert!(found.delays.value_at(0.95).unwrap() < 60_000);
+    // One direction cannot tell: it takes the likelier reading, and names the other one.
+    let one = clock.measure("two-steps-one", &["--two-clocks", "--filter", "src host 10.0.0.1"]);
+    notes(&one.outcome, "Two steps of a clock in opposite directions would look the same");
+
+    let queue = BothWays { added_ns: [for_a_while, none], ahead_ns: steady };
+    let found = queue.both("queue-both");
+    notes(&found.outcome, "standing queue: all delays rose by 200 µs");
+    notes(&found.outcome, "No clock changed the other direction");
+    // The other direction alone has a queue: nothing of this one.
+    let back = BothWays { added_ns: [none, for_a_while], ahead_ns: steady };
+    let found = back.both("back-only");
+    assert!(
+        !found.outcome.notes.iter().any(|note| note.contains("queue")),
+        "{:?}",
+        found.outcome.notes
+    );
+    assert!(found.delays.value_at(0.95).unwrap() < 60_000);
+}
+
+#[test]
+fn a_step_with_a_change_of_the_path_has_both_readings() {
+    // The clock is set at the time at which the path back becomes longer.
+    let both = BothWays {
+        added_ns: [none, |since_ns| later(since_ns) / 2],
+        ahead_ns: |since_ns| steady(since_ns) + later(since_ns),
+    };
+    notes(&both.both("mixture").outcome, "If it is a change of the path");
+}
+
+#[test]
+fn a_filter_without_packets_of_the_other_direction_is_refused() {
+    let still = BothWays { added_ns: [none; 2], ahead_ns: steady };
+    let error = still.run("empty", &["--two-clocks", "--back", "tcp"]).err().unwrap().to_string();
+    assert!(
+        error.contains("--back \"tcp\": no packet that passes this filter is in both captures"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -25,12 +25,12 @@ pub(crate) struct FilterOptions {
 }
 
 impl FilterOptions {
-    /// Refuses an invalid filter for Ethernet, before any work is done.
+    /// Refuses invalid filters, before any work is done.
     pub(super) fn check(&self) -> Result<()> {
         for (option, expression) in self.given() {
-            let Some(expression) = expression else { continue };
-            filter::compile(LinkType::ETHERNET.0, &expression)
-                .map_err(|error| Error::option(format!("{option} {expression:?}: {error}")))?;
+            if let Some(expression) = expression {
+                check(option, &expression)?;
+            }
         }
         Ok(())
     }
@@ -47,14 +47,21 @@ impl FilterOptions {
         options.into_iter().filter(is_given).map(owned).collect()
     }
 
-    /// The filters of arrivals and of departures.
-    pub(super) fn filters(&self) -> [Option<PacketFilter>; 2] {
+    /// The filters of arrivals and of departures, which also require `more`.
+    pub(super) fn filters(&self, more: Option<&str>) -> [Option<PacketFilter>; 2] {
         [&self.filter_in, &self.filter_out].map(|of_side| {
-            let expressions: Vec<String> =
-                [&self.filter, of_side].into_iter().flatten().cloned().collect();
+            let given = [&self.filter, of_side].into_iter().flatten().cloned();
+            let expressions: Vec<String> = given.chain(more.map(str::to_owned)).collect();
             (!expressions.is_empty()).then(|| every(expressions))
         })
     }
+}
+
+/// Refuses an invalid filter of an option for Ethernet, before any work is done.
+pub(super) fn check(option: &str, expression: &str) -> Result<()> {
+    filter::compile(LinkType::ETHERNET.0, expression)
+        .map(drop)
+        .map_err(|error| Error::option(format!("{option} {expression:?}: {error}")))
 }
 
 fn compile(expressions: &[String], link: LinkType) -> std::result::Result<Vec<PcapFilter>, String> {

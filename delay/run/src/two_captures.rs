@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use onbeat_delay::capture::Packet;
-use onbeat_delay::clocks::{Clocks, Envelope, Point};
-use onbeat_delay::diagnosis::MatchingOptions;
+use onbeat_delay::clocks::{Clocks, Envelope, Point, StepCause};
+use onbeat_delay::diagnosis::{Diagnosis, MatchingOptions};
 use onbeat_delay::matching::{Event, Matcher, Verdict, Window};
-use onbeat_delay::pairing::{CapturePair, PairingError, Plan, Side, median_difference_ns};
+use onbeat_delay::pairing::{
+    CapturePair, PacketFilter, PairingError, Plan, Side, median_difference_ns,
+};
 use onbeat_delay::stats::StampError;
 use onbeat_report::format::{count, duration_ns, parse_duration};
 use onbeat_report::{Cell, Counters, Inputs, Progress, Run};
@@ -21,6 +23,7 @@ use super::reading::{self, Reading};
 use super::requirement::{self, CaptureSource};
 use super::sink::DelaySink;
 use crate::error::{Error, Result};
+use crate::selection;
 
 /// Two captures, one on each side of the hop.
 #[derive(Debug, Clone, clap::Args)]
@@ -33,6 +36,9 @@ pub struct MatchOptions {
     /// and steps of the clocks
     #[arg(long, conflicts_with = "correct")]
     two_clocks: bool,
+    /// Packets that go from DEPARTURES to ARRIVALS, by pcap-filter(7): they tell a step of a clock from a longer path
+    #[arg(long, value_name = "EXPR", requires = "two_clocks")]
+    back: Option<String>,
     /// Maximum difference of clocks that are synchronized, such as by PTP over an asymmetric path: intervals contain
     /// this error
     #[arg(long, value_name = "TIME", conflicts_with = "two_clocks", value_parser = parse_duration)]
@@ -46,6 +52,25 @@ const TO_COMPARE: u64 = 100_000;
 
 /// Minimum mean number of delays of a bin for the error of the clocks' lines.
 const DELAYS_OF_A_BIN: u64 = 64;
+
+/// Packets of one direction of the hop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    /// From the capture of arrivals to that of departures.
+    There,
+    /// The reverse.
+    Back,
+}
+
+/// How captures are read: the direction of the packets, the shift of the clock of the later capture, and the matcher's settings.
+#[derive(Clone)]
+struct Pass<'a> {
+    direction: Direction,
+    shift_ns: i64,
+    window: Window,
+    plan: Plan,
+    matching: &'a MatchingOptions,
+}
 
 /// The estimate of two clocks.
 struct TwoClocks {
@@ -62,6 +87,9 @@ impl Method for MatchOptions {
 
     fn run(&self, progress: &mut Progress) -> Result<MethodResult> {
         let settings = self.packets.check()?;
+        if let Some(back) = &self.back {
+            selection::check("--back", back)?;
+        }
         let inputs = [&self.arrivals, &self.departures].map(|path| captures::is_input(path));
         if inputs == [true, true] {
             return Err(Error::option("both captures are standard input: use at least one file"));
@@ -83,7 +111,9 @@ impl Method for MatchOptions {
             let paths = [&self.arrivals, &self.departures];
             let can_repeat = paths.into_iter().all(|path| captures::can_be_read_again(path));
             let read = reading::read(can_repeat, files, &mut sink, |plan, what, events| {
-                self.feed(run.inputs(), 0, (window, plan, &matching), progress, what, events)
+                let (direction, matching) = (Direction::There, &matching);
+                let pass = Pass { direction, shift_ns: 0, window, plan, matching };
+                self.feed(run.inputs(), pass, progress, what, events)
             })?;
             (read, None)
         };
@@ -115,6 +145,7 @@ impl Method for MatchOptions {
         let clock_error = self.clock_error.map(|error| format!("{}ns", error.as_nanos()));
         let command = CommandLine::new(Self::NAME, &[&arrivals, &departures])
             .given(two_clocks)
+            .given(self.back.clone().map(|back| ("--back", Some(back))))
             .given(clock_error.map(|error| ("--clock-error", Some(error))))
             .given(self.packets.given());
         let matching = (&matching, read.planned);
@@ -144,42 +175,32 @@ impl MatchOptions {
         sink: &mut DelaySink,
         progress: &mut Progress,
     ) -> Result<(Reading, TwoClocks)> {
-        let [mut arrivals, mut departures] = self.open(inputs)?;
+        let [mut arrivals, mut departures] = self.open(inputs, Direction::There)?;
         let recognition = self.packets.recognition();
         let apart_ns =
             median_difference_ns(&mut arrivals, &mut departures, &recognition, TO_COMPARE)
-                .map_err(|error| self.broken(&error))?;
+                .map_err(|error| self.broken(Direction::There, &error))?;
         let longest_ns = self.packets.longest_ns();
         // Within the captures skew shifts delays in either direction.
         let window = Window { longest_ns, lead_ns: longest_ns, ..self.packets.window() };
         let shift_ns = apart_ns.unwrap_or(0).saturating_neg();
-        let mut plan = Plan::default();
-        let (envelope, diagnosis) = loop {
-            let mut envelope = Envelope::new();
-            let matching = (window, plan.clone(), matching);
-            let read = self.feed(
-                inputs,
-                shift_ns,
-                matching,
-                progress,
-                "comparing clocks",
-                &mut |event| {
-                    if let Some((point, Verdict::Certain | Verdict::Ordered)) = point(&event) {
-                        envelope.push(point);
-                    }
-                },
-            )?;
-            if plan != Plan::default() || read.diagnosis.plan == plan {
-                break (envelope, read.diagnosis);
-            }
-            plan = read.diagnosis.plan;
+        let pass = |direction, plan| {
+            let shift_ns = if direction == Direction::There { shift_ns } else { -shift_ns };
+            Pass { direction, shift_ns, window, plan, matching }
         };
-        let clocks = envelope.clocks();
+        let (envelope, diagnosis) =
+            self.envelope(inputs, |plan| pass(Direction::There, plan), progress)?;
+        let back = match &self.back {
+            None => None,
+            Some(_) => Some(self.envelope(inputs, |plan| pass(Direction::Back, plan), progress)?.0),
+        };
+        let back = back.as_ref();
+        let clocks = back.map_or_else(|| envelope.clocks(), |back| envelope.clocks_against(back));
         // The fastest of several packets characterizes the path.
         let line_error_ns = envelope.coarser(DELAYS_OF_A_BIN).clocks().error_ns();
         let mut at_steps = 0_u64;
-        let matching = (window, plan, matching);
-        let read = self.feed(inputs, shift_ns, matching, progress, "matching", &mut |event| {
+        let pass = pass(Direction::There, diagnosis.plan.clone());
+        let read = self.feed(inputs, pass, progress, "matching", &mut |event| {
             match (event, point(&event)) {
                 (_, Some((point, verdict))) => {
                     let delay_ns = clocks.above_fastest(point).map(|ns| ns.round() as i64);
@@ -192,11 +213,19 @@ impl MatchOptions {
                 _ => {}
             }
         })?;
-        let mut notes = vec![
-            "two clocks: delays are relative to the fastest packet, whose own delay cannot be \
-             determined from packets of one direction"
-                .to_owned(),
-        ];
+        let round_trip_ns = back.and_then(|back| clocks.round_trip_ns(&back.clocks()));
+        let mut notes = vec![match round_trip_ns {
+            Some(ns) => format!(
+                "two clocks: delays are relative to the fastest packet. The fastest packets of both directions take {} together, \
+                 so its own delay is at most that",
+                duration_ns(ns.max(0.0))
+            ),
+            None => {
+                "two clocks: delays are relative to the fastest packet, whose own delay cannot be \
+                     determined from packets of one direction"
+                    .to_owned()
+            }
+        }];
         notes.extend(apart_ns.map(|apart_ns| {
             format!(
                 "the median of departure less arrival is {} at the start of both captures",
@@ -205,31 +234,9 @@ impl MatchOptions {
         }));
         if at_steps > 0 {
             let packets = count(at_steps, "packet");
-            notes.push(format!("delay unknown: {packets} around a step of a clock"));
+            notes.push(format!("delay unknown: {packets} around a step of a clock or of the path"));
         }
-        for queue in clocks.queues() {
-            notes.push(format!(
-                "standing queue: all delays rose by {}, for {} from {} after the start, and returned. Two steps of a \
-                 clock in opposite directions would look the same",
-                duration_ns(queue.size_ns),
-                duration_ns((queue.to_ns - queue.from_ns) as f64),
-                duration_ns((queue.from_ns - start_ns(&clocks)) as f64)
-            ));
-        }
-        for pair in clocks.segments().windows(2) {
-            let at_ns = pair[1].from_ns;
-            let size_ns = pair[1].line.at(at_ns) - pair[0].line.at(at_ns);
-            let (direction, other) = match size_ns < 0.0 {
-                true => ("back", "shorter"),
-                false => ("ahead", "longer"),
-            };
-            notes.push(format!(
-                "step of {} {direction}, {} after the start. If it is a change of the path, all later delays are {other} by \
-                 this time",
-                duration_ns(size_ns.abs()),
-                duration_ns((at_ns - start_ns(&clocks)) as f64)
-            ));
-        }
+        notes.extend(changes(&clocks, back.is_some()));
         if line_error_ns > 0.0 {
             notes.push(format!(
                 "delays may be too long by up to {}: the fastest packets of some periods are above the line of the \
@@ -243,42 +250,98 @@ impl MatchOptions {
         Ok((read, TwoClocks { segments: segments(&clocks), notes }))
     }
 
-    fn open(&self, inputs: &Inputs) -> Result<[Capture; 2]> {
-        Ok([captures::open(&self.arrivals, inputs)?, captures::open(&self.departures, inputs)?])
+    fn open(&self, inputs: &Inputs, direction: Direction) -> Result<[Capture; 2]> {
+        let open = |side| captures::open(self.path(direction, side), inputs);
+        Ok([open(Side::Arrivals)?, open(Side::Departures)?])
     }
 
-    fn path(&self, side: Side) -> &Path {
-        match side {
-            Side::Arrivals => &self.arrivals,
-            Side::Departures => &self.departures,
+    fn broken(&self, direction: Direction, error: &PairingError) -> Error {
+        captures::failure(self.path(direction, error.side), &error.error)
+    }
+
+    /// The shortest delays of a direction over time, and the diagnosis of its captures.
+    fn envelope<'a>(
+        &self,
+        inputs: &Inputs,
+        pass: impl Fn(Plan) -> Pass<'a>,
+        progress: &mut Progress,
+    ) -> Result<(Envelope, Diagnosis)> {
+        let mut plan = Plan::default();
+        loop {
+            let mut envelope = Envelope::new();
+            let pass = pass(plan.clone());
+            let (direction, shift_ns) = (pass.direction, pass.shift_ns);
+            let read = self.feed(inputs, pass, progress, "comparing clocks", &mut |event| {
+                let Some((point, Verdict::Certain | Verdict::Ordered)) = point(&event) else {
+                    return;
+                };
+                // By the clock of the capture of arrivals.
+                let time_ns = match direction {
+                    Direction::There => point.time_ns,
+                    Direction::Back => point.time_ns + point.delay_ns - shift_ns,
+                };
+                envelope.push(Point { time_ns, ..point });
+            })?;
+            if direction == Direction::Back && read.counts.matched() == 0 {
+                return Err(Error::option(format!(
+                    "--back {:?}: no packet that passes this filter is in both captures; it selects the packets that go from {} \
+                     to {}",
+                    self.back.as_deref().unwrap_or_default(),
+                    self.departures.display(),
+                    self.arrivals.display()
+                )));
+            }
+            if plan != Plan::default() || read.diagnosis.plan == plan {
+                return Ok((envelope, read.diagnosis));
+            }
+            plan = read.diagnosis.plan;
         }
     }
 
-    fn broken(&self, error: &PairingError) -> Error {
-        captures::failure(self.path(error.side), &error.error)
+    /// The path of the capture of a side.
+    fn path(&self, direction: Direction, side: Side) -> &Path {
+        match (direction, side) {
+            (Direction::There, Side::Arrivals) | (Direction::Back, Side::Departures) => {
+                &self.arrivals
+            }
+            _ => &self.departures,
+        }
+    }
+
+    /// The filters of both sides for packets of a direction.
+    fn filters(&self, direction: Direction) -> [Option<PacketFilter>; 2] {
+        let expression = self.back.as_ref().map(|back| match direction {
+            Direction::There => format!("not ({back})"),
+            Direction::Back => back.clone(),
+        });
+        let [arrivals, departures] = self.packets.selection.filters(expression.as_deref());
+        match direction {
+            Direction::There => [arrivals, departures],
+            Direction::Back => [departures, arrivals],
+        }
     }
 
     /// Reads both captures completely.
     fn feed(
         &self,
         inputs: &Inputs,
-        shift_ns: i64,
-        (window, plan, matching): (Window, Plan, &MatchingOptions),
+        pass: Pass<'_>,
         progress: &mut Progress,
         what: &str,
         mut events: &mut dyn FnMut(Event<()>),
     ) -> Result<Reading> {
+        let Pass { direction, shift_ns, window, plan, matching } = pass;
         let recognition = self.packets.recognition();
-        let [arrivals, departures] = self.open(inputs)?;
+        let [arrivals, departures] = self.open(inputs, direction)?;
         let window = window.with_disorder(plan.disorder_ns);
         let mut pair =
             CapturePair::new(arrivals, departures, shift_ns, recognition, |_: &Packet<'_>| ())
-                .filtered(self.packets.selection.filters())
+                .filtered(self.filters(direction))
                 .planned(plan);
         let mut matcher = Matcher::new(window);
         while pair
             .feed(captures::BATCH, &mut matcher, &mut events)
-            .map_err(|error| self.broken(&error))?
+            .map_err(|error| self.broken(direction, &error))?
         {
             progress.update(|| {
                 let packets =
@@ -289,7 +352,7 @@ impl MatchOptions {
         matcher.finish(&mut events);
         let mut notes = Vec::new();
         for side in [Side::Arrivals, Side::Departures] {
-            let name = self.path(side).display().to_string();
+            let name = self.path(direction, side).display().to_string();
             let (tally, cut_off) = (pair.tally(side), pair.cut_off(side));
             notes.extend(captures::notes(
                 &name,
@@ -313,6 +376,42 @@ fn point(event: &Event<()>) -> Option<(Point, Verdict)> {
 /// The start of the first segment, in nanoseconds.
 fn start_ns(clocks: &Clocks) -> i64 {
     clocks.segments().first().map_or(0, |segment| segment.from_ns)
+}
+
+/// Notes of the changes of the shortest delays: with size, time and cause, or with each cause that is possible.
+fn changes(clocks: &Clocks, both: bool) -> Vec<String> {
+    let since = |time_ns: i64| duration_ns((time_ns - start_ns(clocks)) as f64);
+    let queues = clocks.queues().iter().map(|queue| {
+        let reading = match both {
+            true => "No clock changed the other direction",
+            false => "Two steps of a clock in opposite directions would look the same",
+        };
+        format!(
+            "standing queue: all delays rose by {}, for {} from {} after the start, and returned. {reading}",
+            duration_ns(queue.size_ns),
+            duration_ns((queue.to_ns - queue.from_ns) as f64),
+            since(queue.from_ns)
+        )
+    });
+    let steps = clocks.steps().iter().map(|step| {
+        let (size, at) = (duration_ns(step.size_ns.abs()), since(step.at_ns));
+        let (direction, other) =
+            if step.size_ns < 0.0 { ("back", "shorter") } else { ("ahead", "longer") };
+        match step.cause {
+            StepCause::Clock => format!(
+                "step of a clock: {size} {direction}, {at} after the start. The other direction has it in the opposite sense"
+            ),
+            StepCause::Path => format!(
+                "change of the path: all delays are {other} by {size} from {at} after the start. The other direction has no \
+                 change"
+            ),
+            StepCause::Unknown => format!(
+                "step of {size} {direction}, {at} after the start. If it is a change of the path, all later delays are {other} \
+                 by this time"
+            ),
+        }
+    });
+    queues.chain(steps).collect()
 }
 
 /// The segments of the clocks between steps.

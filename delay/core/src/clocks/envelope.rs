@@ -62,6 +62,29 @@ pub struct Segment {
 pub struct Clocks {
     segments: Vec<Segment>,
     queues: Vec<StandingQueue>,
+    steps: Vec<Step>,
+}
+
+/// A shift of the shortest delays that did not return, or that a clock caused.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// Its time, in nanoseconds.
+    pub at_ns: i64,
+    /// The delay of the fastest packets after it, less that before it, in nanoseconds.
+    pub size_ns: f64,
+    /// Its cause.
+    pub cause: StepCause,
+}
+
+/// The cause of a step of the shortest delays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StepCause {
+    /// A clock: the delays of the other direction changed by the same time, in the opposite sense.
+    Clock,
+    /// The path: those of the other direction did not change.
+    Path,
+    /// Either, or both: there are no delays of the other direction, or they changed otherwise.
+    Unknown,
 }
 
 /// A period in which all delays were longer, and after which they returned.
@@ -135,31 +158,61 @@ impl Envelope {
     /// Shortest delays that rise and return to the former line are those of a queue: a clock would have to be set
     /// twice, by the same time in both directions.
     pub fn clocks(&self) -> Clocks {
-        self.clocks_of(|_, _| true, true)
+        self.clocks_of(|_, _| true, true, None)
     }
 
     /// As [`Self::clocks`], with only those steps that `proven` confirms from the delays of a period in
     /// nanoseconds: between the steps before and after.
     pub(super) fn clocks_with(&self, is_proven: impl Fn(i64, i64) -> bool) -> Clocks {
-        self.clocks_of(is_proven, false)
+        self.clocks_of(is_proven, false, None)
     }
 
-    fn clocks_of(&self, is_proven: impl Fn(i64, i64) -> bool, with_queues: bool) -> Clocks {
+    /// As [`Self::clocks`], with the cause of each step by the delays of the other direction, in nanoseconds of the same
+    /// clock: a clock changes both, in opposite senses, and a path changes one. Delays after a change of the path are
+    /// longer, or shorter, than before.
+    pub fn clocks_against(&self, back: &Envelope) -> Clocks {
+        self.clocks_of(|_, _| true, true, Some(back))
+    }
+
+    /// The shortest delays of the bins with delays, in order, without the skew; and the places of these bins.
+    fn edge(&self) -> (Vec<usize>, Vec<f64>) {
         let filled: Vec<usize> = (0..self.bins.len()).filter(|&i| self.bins[i].count > 0).collect();
-        let start = self.start_ns.unwrap_or(0);
-        let tilt = Line { origin_ns: start, delay_ns: 0.0, skew: self.skew(&filled) };
-        let edge: Vec<f64> =
-            filled.iter().map(|&bin| self.bins[bin].hull.above(&tilt).unwrap_or(0.0)).collect();
-        let least = (STEP_DEVIATIONS * noise(&edge)).max(STEP_NS);
+        let origin_ns = self.start_ns.unwrap_or(0);
+        let tilt = Line { origin_ns, delay_ns: 0.0, skew: self.skew(&filled) };
+        let shortest = |&bin: &usize| self.bins[bin].hull.above(&tilt).unwrap_or(0.0);
+        let edge = filled.iter().map(shortest).collect();
+        (filled, edge)
+    }
+
+    fn clocks_of(
+        &self,
+        is_proven: impl Fn(i64, i64) -> bool,
+        with_queues: bool,
+        back: Option<&Envelope>,
+    ) -> Clocks {
+        let (filled, edge) = self.edge();
+        let least = least(&edge);
         let mut steps = steps(&edge, least);
-        let queues = if with_queues { remove_queues(&edge, least, &mut steps) } else { Vec::new() };
         let time_of = |place: usize| match filled.get(place) {
             Some(&bin) => self.start_of(bin),
             None => self.start_of(self.bins.len()),
         };
+        let other = back.map(OtherDirection::new);
+        let step = |[before, at, after]: [usize; 3]| {
+            let size_ns = level(&edge, at, after) - level(&edge, before, at);
+            let times = [before, at, after].map(time_of);
+            let cause = other
+                .as_ref()
+                .map_or(StepCause::Unknown, |other| other.cause(times, size_ns, least));
+            Step { at_ns: times[1], size_ns, cause }
+        };
+        let queues = if with_queues {
+            remove_queues(&edge, least, &mut steps, |ends| step(ends).cause != StepCause::Clock)
+        } else {
+            Vec::new()
+        };
         while let Some(unproven) = (0..steps.len()).find(|&i| {
-            let before = if i == 0 { 0 } else { steps[i - 1] };
-            let after = steps.get(i + 1).copied().unwrap_or(filled.len());
+            let [before, _, after] = around(&steps, i, filled.len());
             !is_proven(time_of(before), time_of(after))
         }) {
             steps.remove(unproven);
@@ -171,16 +224,33 @@ impl Envelope {
             size_ns,
         });
         let queues: Vec<StandingQueue> = queues.collect();
-        let mut segments = Vec::new();
+        let mut found: Vec<Step> = neighbors(&steps, filled.len()).map(step).collect();
         let mut from = 0;
+        let mut segments: Vec<Option<Segment>> = Vec::new();
         for (i, step) in steps.iter().copied().chain([filled.len()]).enumerate() {
             // The step is in the bin in which it appears, or at the end of the previous one.
             let begin = if i == 0 { from } else { from + 1 };
             let end = if step == filled.len() { step } else { step - 1 };
-            segments.extend(self.segment(filled.get(begin..end).unwrap_or_default(), &queues));
+            segments.push(self.segment(filled.get(begin..end).unwrap_or_default(), &queues));
             from = step;
         }
-        Clocks { segments, queues }
+        // The path's delay in each segment, relative to the first one.
+        let mut path_ns = vec![0.0];
+        for (step, around) in found.iter_mut().zip(segments.windows(2)) {
+            if let [Some(before), Some(after)] = around {
+                step.size_ns = after.line.at(step.at_ns) - before.line.at(step.at_ns);
+            }
+            let change_ns = if step.cause == StepCause::Path { step.size_ns } else { 0.0 };
+            path_ns.push(path_ns[path_ns.len() - 1] + change_ns);
+        }
+        let fastest_ns = path_ns.iter().copied().fold(0.0, f64::min);
+        for (segment, path_ns) in segments.iter_mut().zip(path_ns) {
+            if let Some(segment) = segment {
+                segment.line.delay_ns -= path_ns - fastest_ns;
+            }
+        }
+        let segments = segments.into_iter().flatten().collect();
+        Clocks { segments, queues, steps: found }
     }
 
     /// The lower hull of the delays of a period.
@@ -245,16 +315,38 @@ fn level(edge: &[f64], from: usize, to: usize) -> f64 {
     median(edge[from..to].to_vec()).unwrap_or(0.0)
 }
 
-/// Removes each pair of steps that raises the edge and returns it to its level; returns their places and sizes.
-fn remove_queues(edge: &[f64], least: f64, steps: &mut Vec<usize>) -> Vec<(usize, usize, f64)> {
+/// The least step that the noise of the shortest delays does not explain, in nanoseconds.
+fn least(edge: &[f64]) -> f64 {
+    (STEP_DEVIATIONS * noise(edge)).max(STEP_NS)
+}
+
+/// Each step with the places of the one before it and of the one after it, or of the ends.
+fn neighbors(steps: &[usize], len: usize) -> impl Iterator<Item = [usize; 3]> + '_ {
+    (0..steps.len()).map(move |i| around(steps, i, len))
+}
+
+fn around(steps: &[usize], i: usize, len: usize) -> [usize; 3] {
+    let before = if i == 0 { 0 } else { steps[i - 1] };
+    [before, steps[i], steps.get(i + 1).copied().unwrap_or(len)]
+}
+
+/// Removes each pair of steps that raises the edge and returns it to its level, unless a clock caused one of them;
+/// returns their places and sizes.
+fn remove_queues(
+    edge: &[f64],
+    least: f64,
+    steps: &mut Vec<usize>,
+    may_be_a_path: impl Fn([usize; 3]) -> bool,
+) -> Vec<(usize, usize, f64)> {
     let mut queues = Vec::new();
     let mut place = 0;
-    while let [up, down] = *steps.get(place..place + 2).unwrap_or_default() {
-        let before = if place == 0 { 0 } else { steps[place - 1] };
-        let after = steps.get(place + 2).copied().unwrap_or(edge.len());
+    while place + 1 < steps.len() {
+        let ends = [place, place + 1].map(|i| around(steps, i, edge.len()));
+        let [[before, up, _], [_, down, after]] = ends;
         let [low, high, end] =
             [(before, up), (up, down), (down, after)].map(|(from, to)| level(edge, from, to));
-        if high > low && (end - low).abs() < least.max(RETURN * (high - low)) {
+        let returns = high > low && (end - low).abs() < least.max(RETURN * (high - low));
+        if returns && ends.into_iter().all(&may_be_a_path) {
             steps.drain(place..place + 2);
             queues.push((up, down, high - low));
         } else {
@@ -264,6 +356,48 @@ fn remove_queues(edge: &[f64], least: f64, steps: &mut Vec<usize>) -> Vec<(usize
     queues
 }
 
+/// The shortest delays of the other direction, by which a step of a clock is told from a change of the path.
+struct OtherDirection {
+    /// Times of the bins, in order, in nanoseconds.
+    times_ns: Vec<i64>,
+    edge: Vec<f64>,
+    least: f64,
+}
+
+impl OtherDirection {
+    fn new(envelope: &Envelope) -> Self {
+        let (filled, edge) = envelope.edge();
+        let times_ns = filled.into_iter().map(|bin| envelope.start_of(bin)).collect();
+        let least = least(&edge);
+        Self { times_ns, edge, least }
+    }
+
+    /// The median of the shortest delays of a period.
+    fn level(&self, from_ns: i64, to_ns: i64) -> Option<f64> {
+        let [from, to] =
+            [from_ns, to_ns].map(|ns| self.times_ns.partition_point(|time_ns| *time_ns < ns));
+        median(self.edge.get(from..to)?.to_vec())
+    }
+
+    /// The cause of a step of this size, between the steps before and after.
+    fn cause(&self, [before, at, after]: [i64; 3], size_ns: f64, least: f64) -> StepCause {
+        let error_ns = self.least.max(least).max(RETURN * size_ns.abs());
+        let (Some(then), Some(now)) = (self.level(before, at), self.level(at, after)) else {
+            return StepCause::Unknown;
+        };
+        let change_ns = now - then;
+        if size_ns.abs() <= 2.0 * error_ns {
+            StepCause::Unknown
+        } else if (size_ns + change_ns).abs() <= error_ns {
+            StepCause::Clock
+        } else if change_ns.abs() <= error_ns {
+            StepCause::Path
+        } else {
+            StepCause::Unknown
+        }
+    }
+}
+
 /// Finds shifts of the lower envelope that its noise cannot explain.
 fn steps(edge: &[f64], least: f64) -> Vec<usize> {
     let penalty = penalty(edge).max(least * least);
@@ -271,12 +405,8 @@ fn steps(edge: &[f64], least: f64) -> Vec<usize> {
     // Small shifts that the sum of squares accepts as changes are noise of another shape.
     loop {
         let level = |from: usize, to: usize| level(edge, from, to);
-        let ends = |i: usize| {
-            let before = if i == 0 { 0 } else { points[i - 1] };
-            (before, points[i], points.get(i + 1).copied().unwrap_or(edge.len()))
-        };
         let small = (0..points.len()).find(|&i| {
-            let (before, at, after) = ends(i);
+            let [before, at, after] = around(&points, i, edge.len());
             (level(at, after) - level(before, at)).abs() < least
         });
         match small {
@@ -295,6 +425,24 @@ impl Clocks {
     /// Periods in which the fastest packets were slower, in order of time.
     pub fn queues(&self) -> &[StandingQueue] {
         &self.queues
+    }
+
+    /// Shifts of the shortest delays, in order of time.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The shortest sum of the delays of both directions, in nanoseconds, whatever the clocks: the round trip of the
+    /// fastest packets. `None`: no time has delays of both.
+    pub fn round_trip_ns(&self, back: &Clocks) -> Option<f64> {
+        let pairs =
+            self.segments.iter().flat_map(|there| back.segments.iter().map(move |b| (there, b)));
+        let sums = pairs.filter_map(|(there, back)| {
+            let (from, to) = (there.from_ns.max(back.from_ns), there.to_ns.min(back.to_ns));
+            let middle_ns = from + to.checked_sub(from).filter(|ns| *ns > 0)? / 2;
+            Some(there.line.at(middle_ns) + back.line.at(middle_ns))
+        });
+        sums.min_by(f64::total_cmp)
     }
 
     /// The largest possible error of the lines, in nanoseconds: by it a delay may be measured too long.

@@ -96,7 +96,7 @@ impl LiveOptions {
         let recognition = mirror.packets.recognition();
         let window = mirror.packets.window();
         let mut matcher = Matcher::new(window);
-        let filters = mirror.packets.selection.filters();
+        let filters = mirror.packets.selection.filters(None);
         let mut sorter = Sorter::new(sides, recognition).filtered(filters);
         let mut lost = LivePacketCounts::default();
         let mut take = |event: Event<()>| sink.take(&event);

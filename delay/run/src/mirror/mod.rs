@@ -137,7 +137,7 @@ impl MirrorOptions {
         let window = self.packets.window().with_disorder(plan.disorder_ns);
         let mut matcher = Matcher::new(window);
         let mut mirror = Mirrored::new(capture, sides.clone(), recognition, |_: &Packet<'_>| ())
-            .filtered(self.packets.selection.filters())
+            .filtered(self.packets.selection.filters(None))
             .planned(plan);
         let broken = |error| captures::failure(&self.source, error);
         while mirror.feed(captures::BATCH, &mut matcher, &mut events).map_err(broken)? {
