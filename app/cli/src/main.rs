@@ -9,6 +9,7 @@ mod args;
 mod command;
 mod completion;
 mod node;
+mod screen;
 
 use std::process::ExitCode;
 

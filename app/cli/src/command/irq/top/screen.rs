@@ -17,11 +17,8 @@ use onbeat_irq_run::watch::Watch;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use keys::KeyAction;
-use onbeat_terminal::exit::{Failure, Result};
-
-/// Number of intervals of the sparkline.
-const HISTORY: usize = 60;
+use crate::screen::{HISTORY, KeyAction, Search, failed};
+use onbeat_terminal::exit::Result;
 
 /// Shows the table until the user quits, or `count` times.
 pub(super) fn run(
@@ -30,8 +27,7 @@ pub(super) fn run(
     interval: Duration,
     count: Option<u64>,
 ) -> Result<()> {
-    let terminal = ratatui::try_init()
-        .map_err(|error| Failure::new(format!("the terminal cannot be used: {error}")))?;
+    let terminal = ratatui::try_init().map_err(|error| failed("used", &error))?;
     let screen = Screen { options, ..Screen::default() };
     let ended = screen.run(terminal, watch, interval, count);
     ratatui::restore();
@@ -54,13 +50,6 @@ struct Screen {
     interrupts: bool,
     help: bool,
     search: Search,
-}
-
-/// The text that listed rows contain.
-#[derive(Default)]
-struct Search {
-    text: String,
-    typing: bool,
 }
 
 impl Screen {
@@ -108,7 +97,7 @@ impl Screen {
         terminal: &mut DefaultTerminal,
         names: &mut Names,
     ) -> Result<bool> {
-        let failed = |error| Failure::new(format!("the terminal cannot be read: {error}"));
+        let failed = |error| failed("read", &error);
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if !event::poll(left).map_err(failed)? {
@@ -153,7 +142,7 @@ impl Screen {
             each => each.iter().map(|cpu| (Some(cpu.cpu), &cpu.table)).collect(),
         };
         let drawn = terminal.draw(|frame| self.render(frame, &all, &tables));
-        drawn.map_err(|error| Failure::new(format!("the terminal cannot be written: {error}")))?;
+        drawn.map_err(|error| failed("written", &error))?;
         Ok(())
     }
 }

@@ -2,15 +2,14 @@
 
 use onbeat_irq_core::view::{GroupKey, Table};
 use onbeat_irq_run::top::cells;
-use onbeat_report::table::{Alignment, printable};
+use onbeat_report::table::printable;
 use ratatui::Frame;
-use ratatui::layout::{self, Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
-use ratatui::text::Text;
-use ratatui::widgets::{Cell, Paragraph, Row, Table as Grid, TableState};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::Modifier;
+use ratatui::widgets::Paragraph;
 
-use super::rows::{ListedColumn, ListedRow};
 use super::{Screen, help};
+use crate::screen::{ListedColumn, ListedRow, grid, sparkline};
 
 /// Columns of time without a process.
 const UNOWNED: [Constraint; 5] = [
@@ -90,16 +89,12 @@ impl Screen {
             lines.push([name, time, String::new(), String::new(), String::new()]);
         }
         lines.push(own);
-        let row = |line: [String; 5]| ListedRow {
-            cells: line.iter().map(|cell| printable(cell)).collect(),
-            style: Style::new(),
-        };
-        lines.into_iter().map(row).collect()
+        lines.into_iter().map(ListedRow::new).collect()
     }
 
     fn keys(&self) -> String {
         if self.search.typing {
-            return format!("/{}_  Enter keep  Esc list all", self.search.text);
+            return self.search.prompt();
         }
         let mut parts = Vec::new();
         if self.held {
@@ -122,21 +117,6 @@ impl Screen {
     }
 }
 
-/// The last values, scaled to the largest, in at most `room` columns.
-fn sparkline(values: impl ExactSizeIterator<Item = f64> + Clone, room: usize) -> String {
-    const LEVELS: [char; 8] = [
-        '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}',
-        '\u{2588}',
-    ];
-    let values = values.clone().skip(values.len().saturating_sub(room));
-    let largest = values.clone().fold(0.0, f64::max);
-    let level = |value: f64| {
-        let part = if largest > 0.0 { value / largest } else { 0.0 };
-        LEVELS[((part * 8.0) as usize).min(7)]
-    };
-    values.map(level).collect()
-}
-
 fn unowned_columns(interrupts: bool) -> Vec<ListedColumn> {
     let names = match interrupts {
         true => ["INTERRUPTS", "TIME", "NUMBER", "EACH", "ORIGIN"],
@@ -144,32 +124,4 @@ fn unowned_columns(interrupts: bool) -> Vec<ListedColumn> {
     };
     let columns = names.into_iter().zip(cells::UNOWNED).zip(UNOWNED);
     columns.map(|((name, (_, align)), width)| (name.into(), align, width)).collect()
-}
-
-fn grid(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    rows: Vec<ListedRow>,
-    columns: &[ListedColumn],
-    scrolled: usize,
-) {
-    let line = |cells: Vec<String>| {
-        let cell = |(text, (_, align, _)): (String, &ListedColumn)| {
-            Cell::new(Text::from(text).alignment(alignment(*align)))
-        };
-        Row::new(cells.into_iter().zip(columns).map(cell).collect::<Vec<Cell<'_>>>())
-    };
-    let heading = line(columns.iter().map(|(name, ..)| name.clone()).collect());
-    let rows = rows.into_iter().map(|ListedRow { cells, style }| line(cells).style(style));
-    let grid = Grid::new(rows, columns.iter().map(|(.., width)| *width))
-        .header(heading.style(Style::new().add_modifier(Modifier::REVERSED)));
-    let mut state = TableState::new().with_offset(scrolled);
-    frame.render_stateful_widget(grid, area, &mut state);
-}
-
-fn alignment(align: Alignment) -> layout::Alignment {
-    match align {
-        Alignment::Left => layout::Alignment::Left,
-        Alignment::Right => layout::Alignment::Right,
-    }
 }

@@ -1,28 +1,19 @@
 //! Keys and their effects.
 
 use onbeat_irq_core::view::{GroupKey, Order};
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::Screen;
-
-/// Maximum length of a search text.
-const MAX_TEXT: usize = 64;
-
-/// The effect of a key.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum KeyAction {
-    Quit,
-    Draw,
-    Ignore,
-}
+use crate::screen::{KeyAction, is_interrupt};
 
 impl Screen {
     pub(super) fn key(&mut self, key: KeyEvent, devices: &[String]) -> KeyAction {
-        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+        if is_interrupt(key) {
             return KeyAction::Quit;
         }
         if self.search.typing {
-            return self.typed(key.code);
+            self.scrolled = 0;
+            return self.search.key(key.code);
         }
         if self.help {
             // Any key closes it.
@@ -58,19 +49,6 @@ impl Screen {
             KeyCode::End => self.scrolled = usize::MAX / 2,
             _ => return KeyAction::Ignore,
         }
-        KeyAction::Draw
-    }
-
-    fn typed(&mut self, code: KeyCode) -> KeyAction {
-        let text = &mut self.search.text;
-        match code {
-            KeyCode::Enter => self.search.typing = false,
-            KeyCode::Esc => (self.search.typing, self.search.text) = (false, String::new()),
-            KeyCode::Backspace => drop(text.pop()),
-            KeyCode::Char(c) if !c.is_control() && text.chars().count() < MAX_TEXT => text.push(c),
-            _ => return KeyAction::Ignore,
-        }
-        self.scrolled = 0;
         KeyAction::Draw
     }
 

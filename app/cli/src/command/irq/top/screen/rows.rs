@@ -2,31 +2,12 @@
 
 use onbeat_irq_core::view::{GroupKey, GroupRow, ProcessRow, Table};
 use onbeat_irq_run::top::cells;
-use onbeat_report::table::{Alignment, printable};
+use onbeat_report::table::Alignment;
 use ratatui::layout::Constraint;
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Modifier;
 
 use super::Screen;
-
-/// A line of cells.
-pub(super) struct ListedRow {
-    pub(super) cells: Vec<String>,
-    pub(super) style: Style,
-}
-
-/// A heading, its alignment, and the width of its column.
-pub(super) type ListedColumn = (String, Alignment, Constraint);
-
-impl ListedRow {
-    fn new(cells: impl IntoIterator<Item = String>) -> Self {
-        let cells = cells.into_iter().map(|cell| printable(&cell)).collect();
-        Self { cells, style: Style::new() }
-    }
-
-    fn with(self, modifier: Modifier) -> Self {
-        Self { style: self.style.add_modifier(modifier), ..self }
-    }
-}
+use crate::screen::{ListedColumn, ListedRow, mark_sorted};
 
 impl Screen {
     /// Columns for this width of a screen; `sampled`: values have errors.
@@ -68,9 +49,7 @@ impl Screen {
             "pid" => "PID",
             _ => "COMMAND",
         };
-        for (name, ..) in columns.iter_mut().filter(|(name, ..)| name == sorted) {
-            name.push('\u{25bc}');
-        }
+        mark_sorted(&mut columns, sorted);
         columns
     }
 

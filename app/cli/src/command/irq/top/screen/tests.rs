@@ -7,11 +7,8 @@ use onbeat_irq_core::charge::{
 };
 use onbeat_irq_core::names::{self, Description, ProcessInfo};
 use onbeat_irq_core::view::{Fold, GroupKey, Groups, Order};
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::keys::KeyAction;
 use super::*;
 
 fn press(screen: &mut Screen, code: KeyCode) -> KeyAction {
@@ -113,14 +110,7 @@ fn drawn(screen: &mut Screen, width: u16, height: u16) -> String {
     }
     all.sort(screen.options.order);
     all.fold(screen.table_options().fold);
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| screen.render(frame, &all, &[(None, &all)])).unwrap();
-    let cells = terminal.backend().buffer().content.chunks(width.into());
-    let line = |cells: &[ratatui::buffer::Cell]| {
-        let line: String = cells.iter().map(|cell| cell.symbol()).collect();
-        line.trim_end().to_owned()
-    };
-    cells.map(line).collect::<Vec<String>>().join("\n")
+    crate::screen::drawn(width, height, |frame| screen.render(frame, &all, &[(None, &all)]))
 }
 
 fn assert_screen(screen: &mut Screen, expected: &str) {
