@@ -51,6 +51,7 @@ mod show;
 mod silent;
 mod stream;
 mod takeover;
+mod top;
 mod traffic;
 mod tutorials;
 mod wildcards;

@@ -16,6 +16,7 @@ mod restored;
 mod run;
 mod show;
 mod stream;
+mod top;
 
 use clap::Subcommand;
 use tracing::Level;
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Protect(protect::Arguments),
     Run(run::Arguments),
     Show(show::Arguments),
+    Top(top::Arguments),
     Metrics(metrics::Arguments),
     Reset(reset::Arguments),
     Stream(stream::Arguments),
@@ -71,6 +73,7 @@ impl Command {
             Command::Protect(arguments) => arguments.execute(),
             Command::Run(arguments) => arguments.execute(),
             Command::Show(arguments) => arguments.execute(),
+            Command::Top(arguments) => arguments.execute(),
             Command::Metrics(arguments) => arguments.execute(),
             Command::Reset(arguments) => arguments.execute(),
             Command::Stream(arguments) => arguments.execute(),

@@ -70,6 +70,7 @@ fn every_command_has_help_with_an_example_and_its_exit_status() {
         "doctor",
         "run",
         "show",
+        "top",
         "reset",
         "reload",
         "down",

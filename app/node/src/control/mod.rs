@@ -38,8 +38,8 @@ pub use status::{
     EgressStatus, FileVersion, GenerationStatus, LinkState, MemberStatus, MemoryStatus, NodeStatus,
     PortMode, PortStatus, RecoveryStatus, StreamStatus, UnknownStream,
 };
-pub use summary::{DetailedStream, NodeSummary, StreamTotals, StreamTrouble};
-pub use table::{node_table, stream_detail};
+pub use summary::{DetailedStream, NodeSummary, StreamTotals, StreamTrouble, is_match};
+pub use table::{node_table, stream_detail, uptime};
 pub use wildcards::{
     NodeTables, SenderFrames, SenderStatus, WildcardPath, WildcardStatus, WildcardTables,
     wildcards_table,

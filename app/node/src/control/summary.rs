@@ -114,3 +114,67 @@ impl fmt::Display for StreamTrouble {
         self.serialize(f)
     }
 }
+
+/// Whether a pattern matches a whole name: `*` any characters, `?` one.
+pub fn is_match(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    let (mut p, mut n) = (0, 0);
+    // After the last `*`: the rest of the pattern, and the place in the name from which on it is tried.
+    let mut retry = None;
+    loop {
+        match (pattern.get(p), name.get(n)) {
+            (Some(b'*'), _) => {
+                p += 1;
+                retry = Some((p, n));
+            }
+            (Some(&wanted), Some(&octet)) if wanted == octet || wanted == b'?' => {
+                (p, n) = (p + 1, n + 1);
+            }
+            (None, None) => return true,
+            _ => match retry {
+                Some((rest, from)) if from < name.len() => {
+                    (p, n) = (rest, from + 1);
+                    retry = Some((rest, from + 1));
+                }
+                _ => return false,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_matches_a_whole_name() {
+        for (pattern, name) in [
+            ("axis", "axis"),
+            ("axis-*", "axis-"),
+            ("axis-*", "axis-17"),
+            ("*-17", "axis-17"),
+            ("*", ""),
+            ("a?is*", "axis-17"),
+            ("*a*b*", "xxaxxbxx"),
+            ("*aab", "aaaab"),
+        ] {
+            assert!(is_match(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("axis", "axis-1"),
+            ("axis-*", "axis"),
+            ("?", ""),
+            ("", "a"),
+            ("*a?", "ba"),
+            ("*b", "bc"),
+        ] {
+            assert!(!is_match(pattern, name), "{pattern} {name}");
+        }
+    }
+
+    /// An exponential matcher would not return.
+    #[test]
+    fn a_pattern_of_many_stars_is_fast() {
+        assert!(!is_match(&"*a".repeat(500), &"a".repeat(400)));
+    }
+}

@@ -35,7 +35,7 @@ pub fn node_table(status: &NodeStatus) -> String {
         "node {}  pid {}  up {}  data plane {}  streams {}\n\n",
         status.node,
         status.pid,
-        duration(status.uptime_s),
+        uptime(status.uptime_s),
         status.data_plane,
         status.streams.len(),
     );
@@ -240,7 +240,8 @@ fn function(stream: &StreamStatus) -> &'static str {
     }
 }
 
-fn duration(seconds: u64) -> String {
+/// A time in days, hours, minutes and seconds: `2d 03:04:05`.
+pub fn uptime(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60);
     let clock = format!("{hours:02}:{minutes:02}:{:02}", seconds % 60);
     if days > 0 { format!("{days}d {clock}") } else { clock }
