@@ -6,11 +6,13 @@
 //! ```
 
 use std::fs;
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 
+use crate::common::process::Process;
 use crate::common::{
     CommandOutput, GROUP, PORTS, TemporaryFile, VLAN, can_run, log, make_executable, one_node,
-    program, replicate, run_in, show, start,
+    program, replicate, run, run_in, show, start, wait_for,
 };
 use onbeat_testing::command;
 
@@ -101,4 +103,62 @@ fn a_node_runs_without_its_readers() {
     );
     assert_eq!(show("a").streams.len(), 1);
     drop(world);
+}
+
+/// A program that an unprivileged reader starts for each event, and not for more than ten at once.
+#[test]
+fn a_program_for_each_event_is_started_without_privileges_and_not_for_a_flood() {
+    const BURST: usize = 10;
+    if !can_run() {
+        return;
+    }
+    let copy = TemporaryFile::new("onbeat-of-hook");
+    make_executable(copy.path(), fs::read(program()).expect("the program"));
+    let log = TemporaryFile::with("hook.log", "");
+    chown(log.path(), Some(READER), Some(READER)).unwrap();
+    let hook = TemporaryFile::new("hook");
+    let script = format!(
+        "#!/bin/sh\necho \"$(id -u) $ONBEAT_EVENT $ONBEAT_STREAM $ONBEAT_SKIPPED $(cat)\" >> {}\n",
+        log.name()
+    );
+    make_executable(hook.path(), script.into_bytes());
+    let _world = start(&one_node(&config("readers = \"nogroup\"\n")));
+    let follow = ["show", "a", "--events", "--follow", "--exec", hook.name()];
+    let refused = run(&follow);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""));
+    assert!(refused.err.contains("starts no program as root"), "{}", refused.err);
+
+    let mut reader = command(copy.path());
+    reader.args(follow).current_dir("/").uid(READER).gid(READER);
+    let _reader = Process::spawn(reader);
+    let lines =
+        || fs::read_to_string(log.path()).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
+    let stream = TemporaryFile::with("stream.toml", replicate("axis-2", GROUP, VLAN + 1));
+    let change = |verb: &str, what: &str| {
+        let ran = run(&["stream", verb, what, "--node", "a"]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    };
+    // Stored events are of the past: the first event that it passes shows that it follows.
+    wait_for("an event of the hook", || {
+        change("add", stream.name());
+        change("remove", "axis-2");
+        !lines().is_empty()
+    });
+    for _ in 0..2 * BURST {
+        change("add", stream.name());
+        change("remove", "axis-2");
+    }
+    let done = show("a");
+    assert_eq!(done.streams.len(), 1);
+    // The last event is not forgotten: it follows, with the number of the others, when a start is possible again.
+    wait_for("the last event", || lines().len() > BURST);
+    let lines = lines();
+    let fields: Vec<Vec<&str>> = lines.iter().map(|line| line.splitn(5, ' ').collect()).collect();
+    for line in &fields {
+        let json: serde_json::Value = serde_json::from_str(line[4]).expect("an event");
+        assert_eq!(line[..3], ["65534", "streams", "axis-2"], "{lines:?}");
+        assert_eq!(json["stream"], "axis-2");
+    }
+    assert!(fields[..BURST].iter().all(|line| line[3] == "0"), "{lines:?}");
+    assert!(fields[BURST][3].parse::<u32>().unwrap() > 0, "{lines:?}");
 }

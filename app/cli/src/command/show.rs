@@ -1,9 +1,12 @@
 //! `onbeat show`
 
 mod events;
+mod hook;
 mod nodes;
 mod paths;
 mod streams;
+
+use std::path::PathBuf;
 
 use onbeat_node::control::{EventStart, node_table};
 
@@ -27,6 +30,7 @@ Examples:
   onbeat show bridge --paths
   onbeat show red0 --nodes
   onbeat show --events --follow --json
+  onbeat show bridge --events --follow --exec /usr/local/bin/alarm
 
 Exit status: 0 success, 2 error (no daemon answers, or the stream does not exist).")]
 pub(crate) struct Arguments {
@@ -52,6 +56,9 @@ pub(crate) struct Arguments {
     /// Print new events as they occur, until Ctrl-C
     #[arg(long, requires = "events", conflicts_with_all = ["nodes", "paths"])]
     follow: bool,
+    /// Start PROGRAM for each new event, at most 10 times in a minute, not as root. Its standard input is the event in JSON
+    #[arg(long, value_name = "PROGRAM", requires = "follow", conflicts_with = "json")]
+    exec: Option<PathBuf>,
     /// Print JSON: the state with all counters, or one object per line for each event
     #[arg(long)]
     json: bool,
@@ -59,12 +66,12 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
-        let Self { node, stream, since, follow, json, .. } = self;
+        let Self { node, stream, since, follow, json, exec, .. } = self;
         if self.events {
             let mut client = node::connect(node.as_deref(), "onbeat show --events")?;
             return events::show(
                 &mut client,
-                &events::EventOptions { since, streams: stream, follow, json },
+                &events::EventOptions { since, streams: stream, follow, json, exec },
             );
         }
         if self.nodes {

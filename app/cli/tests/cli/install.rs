@@ -80,6 +80,7 @@ fn all_files_of_the_product_are_installed() {
         "lib/systemd/catalog/onbeat.catalog",
         "lib/sysusers.d/onbeat.conf",
         "lib/tmpfiles.d/onbeat.conf",
+        "lib/systemd/system/onbeat-hook@.service",
         "lib/systemd/system/onbeat-metrics.service",
         "lib/systemd/system/onbeat-metrics.socket",
         "share/onbeat/grafana/onbeat.json",

@@ -82,13 +82,13 @@ fn the_drop_ins_are_those_of_the_program() {
 }
 
 #[test]
-fn systemd_analyze_accepts_the_units_of_metrics() {
+fn systemd_analyze_accepts_the_units_of_readers() {
     let tool = Command::new("systemd-analyze").arg("--version").output().is_ok();
     if !require_that(tool, "systemd-analyze (apt-get install systemd)") {
         return;
     }
     let units = TemporaryDirectory::new("metrics-units");
-    for name in ["onbeat-metrics.service", "onbeat-metrics.socket"] {
+    for name in ["onbeat-metrics.service", "onbeat-metrics.socket", "onbeat-hook@.service"] {
         let text = fs::read_to_string(root().join("packaging").join(name)).unwrap();
         // Not of an installed program.
         let text = text.replace("/usr/bin/onbeat", program().to_str().unwrap());
@@ -97,6 +97,7 @@ fn systemd_analyze_accepts_the_units_of_metrics() {
     let mut analyze = Command::new("systemd-analyze");
     analyze.env("SYSTEMD_UNIT_PATH", format!("{}:", units.path().display()));
     analyze.args(["verify", "--man=no"]).arg(units.file("onbeat-metrics.socket"));
+    analyze.arg(units.file("onbeat-hook@.service"));
     let ran: CommandOutput = analyze.output().unwrap().into();
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
 }
