@@ -270,7 +270,7 @@ fn for_a_while(since_ns: i64) -> i64 {
 }
 
 #[test]
-fn both_directions_tell_a_longer_path_from_a_step_of_a_clock() {
+fn both_directions_distinguish_a_longer_path_from_a_step_of_a_clock() {
     let path = BothWays { added_ns: [later, none], ahead_ns: steady };
     let found = path.both("path");
     notes(&found.outcome, "change of the path: all delays are longer by 200 µs");

@@ -36,7 +36,7 @@ pub struct MatchOptions {
     /// and steps of the clocks
     #[arg(long, conflicts_with = "correct")]
     two_clocks: bool,
-    /// Packets that go from DEPARTURES to ARRIVALS, by pcap-filter(7): they tell a step of a clock from a longer path
+    /// Packets that go from DEPARTURES to ARRIVALS, by pcap-filter(7): they distinguish a step of a clock from a longer path
     #[arg(long, value_name = "EXPR", requires = "two_clocks")]
     back: Option<String>,
     /// Maximum difference of clocks that are synchronized, such as by PTP over an asymmetric path: intervals contain

@@ -7,17 +7,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use onbeat_node::metrics::{
-    Collector, HostNames, MetricsServer, NodeReading, exposition, inherited_listener,
+    Collector, HostNames, LiveCollector, MetricsServer, NodeReading, Page, exposition,
+    inherited_listener,
 };
 
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output;
 
-/// Serve metrics of all nodes for Prometheus
+/// Serve metrics of all nodes for Prometheus, and a live page for browsers
 ///
 /// Reads the nodes by their sockets for readers, so the caller must be in their group (onbeat), and need not
 /// be root. Sums of all streams are always there. A stream has metrics of its own if its name matches
-/// --stream, or if it was in trouble within the last hour. onbeat_streams_hidden counts the others.
+/// --stream, or if it was in trouble within the last hour. onbeat_streams_hidden counts the others. The page is at /, and shows
+/// each node with its ports, its streams, their paths, and its events.
 ///
 /// The connection is neither encrypted nor authenticated: for other hosts, use a reverse proxy, or
 /// --listen on a network of your own. Started by a socket unit of systemd, the command serves its socket.
@@ -72,7 +74,11 @@ impl Arguments {
             }
         };
         let mut complaints = Vec::new();
-        let page = move || {
+        let mut live = LiveCollector::new();
+        let page = move |page| {
+            if page == Page::Events {
+                return live.event();
+            }
             let nodes = collector.collect();
             let now: Vec<String> = nodes.iter().filter_map(complaint).collect();
             // Once, not at each scrape.

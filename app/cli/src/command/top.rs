@@ -16,7 +16,7 @@ use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output::{self, Reader};
 
 use rates::{Order, Rates};
-use source::{Source, Wanted};
+use source::{Selection, Source};
 
 /// Show live what a node does: rates of its ports and streams, streams in trouble first, and its events
 ///
@@ -70,7 +70,7 @@ impl Arguments {
         if !self.json && io::stdout().is_terminal() && io::stdin().is_terminal() {
             screen::run(source, (order, search), self.interval, self.count)?;
         } else {
-            let wanted = Wanted { search, ..Wanted::default() };
+            let wanted = Selection { search, ..Selection::default() };
             print(source, &wanted, order, (self.interval, self.count), self.json)?;
         }
         Ok(CommandResult::Success)
@@ -80,7 +80,7 @@ impl Arguments {
 /// Prints the rates of each interval, until a signal or a closed pipe ends it.
 fn print(
     mut source: Source,
-    wanted: &Wanted,
+    wanted: &Selection,
     order: Order,
     (interval, count): (Duration, Option<u64>),
     json: bool,

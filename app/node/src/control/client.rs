@@ -14,8 +14,8 @@ use nix::sys::socket::{
 use nix::sys::time::{TimeVal, TimeValLike};
 
 use super::{
-    Event, EventStart, NodeStatus, NodeTables, READER_GROUP, READERS, Request, Response,
-    StreamPaths, StreamStatus, orphan,
+    DetailedStream, Event, EventStart, NodeStatus, NodeSummary, NodeTables, READER_GROUP, READERS,
+    Request, Response, StreamPaths, StreamStatus, orphan,
 };
 
 /// Default directory of control sockets.
@@ -315,6 +315,43 @@ impl Client {
         }
     }
 
+    /// Queries the sums of the node, and up to `limit` streams whose names match the pattern. Further ones follow if they are in
+    /// trouble, at most `limit` again.
+    ///
+    /// # Errors
+    /// The node does not respond, or refuses.
+    pub fn summary(&mut self, pattern: &str, limit: u32) -> Result<NodeSummary, ClientError> {
+        let mut summary = self.summary_of(vec![pattern.to_owned()], limit)?;
+        if is_trouble_hidden(&summary, limit) {
+            let troubled = self.summary_of(Vec::new(), limit)?.detailed;
+            let is_listed = |stream: &DetailedStream| {
+                troubled.iter().any(|other| other.status.name == stream.status.name)
+            };
+            summary.detailed.retain(|stream| !is_listed(stream));
+            summary.detailed.extend(troubled);
+        }
+        Ok(summary)
+    }
+
+    fn summary_of(&mut self, streams: Vec<String>, limit: u32) -> Result<NodeSummary, ClientError> {
+        match self.request(&Request::Summary { streams, limit })? {
+            Response::Summary { summary } => Ok(*summary),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Queries the stored events after a number, and the number of the last one.
+    ///
+    /// # Errors
+    /// The node does not respond, or refuses.
+    pub fn events_after(&mut self, last: Option<u64>) -> Result<(Vec<Event>, u64), ClientError> {
+        let since = last.map(EventStart::Number);
+        match self.request(&Request::Events { since, wait: false })? {
+            Response::Events { events, last, .. } => Ok((events, last)),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
     /// Queries the state of the streams with these names, in their order.
     ///
     /// # Errors
@@ -396,6 +433,14 @@ impl Client {
     }
 }
 
+/// Whether streams without trouble leave no room for all that are in trouble.
+fn is_trouble_hidden(summary: &NodeSummary, limit: u32) -> bool {
+    let is_troubled = |stream: &&DetailedStream| !stream.troubles.is_empty();
+    let listed = summary.detailed.iter().filter(is_troubled).count() as u64;
+    let least = summary.in_trouble.values().copied().max().unwrap_or(0);
+    summary.detailed.len() >= limit as usize && listed < least
+}
+
 /// Replaces control characters in the strings of a JSON line, except line ends and tabs, by their numbers, as in
 /// `\u{1b}`. Responses are printed on terminals, and any program may listen on a path.
 fn without_control_characters(line: Vec<u8>) -> Vec<u8> {
@@ -442,6 +487,25 @@ fn first_character(text: &str) -> (Option<char>, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::StreamTrouble;
+
+    #[test]
+    fn streams_in_trouble_are_read_again_if_others_leave_no_room() {
+        const LIMIT: u32 = 5;
+        let mut summary = NodeSummary {
+            in_trouble: [(StreamTrouble::PathLost, 2), (StreamTrouble::RogueFlood, 0)].into(),
+            detailed: vec![DetailedStream::default(); LIMIT as usize],
+            ..NodeSummary::default()
+        };
+        assert!(is_trouble_hidden(&summary, LIMIT));
+        for stream in &mut summary.detailed[..2] {
+            stream.troubles.push(StreamTrouble::PathLost);
+        }
+        assert!(!is_trouble_hidden(&summary, LIMIT));
+        summary.detailed.truncate(3);
+        summary.detailed[0].troubles.clear();
+        assert!(!is_trouble_hidden(&summary, LIMIT), "there was room");
+    }
 
     #[test]
     fn control_characters_except_line_ends_and_tabs_are_replaced() {

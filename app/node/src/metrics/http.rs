@@ -1,4 +1,4 @@
-//! A minimal server of HTTP/1.1 for one page: one thread, a bounded number of connections, one response each.
+//! A minimal server of HTTP/1.1 for a few pages: one thread, a bounded number of connections, one response each.
 //!
 //! A connection costs at most [`REQUEST_LENGTH`] octets of a request and a reference to the page. It is closed when it does
 //! not complete its request in time, or does not read. If all are in use, a new connection replaces the oldest one that
@@ -59,24 +59,52 @@ impl HostNames {
     }
 }
 
-/// Serves a page at `/metrics`.
+/// A page that is made anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Page {
+    /// `/metrics`, in the text format of Prometheus.
+    Metrics,
+    /// `/events`: one server-sent event, after which the browser connects again.
+    Events,
+}
+
+impl Page {
+    const NUMBER: usize = 2;
+
+    fn content(self) -> &'static str {
+        match self {
+            Self::Metrics => "text/plain; version=0.0.4; charset=utf-8",
+            Self::Events => "text/event-stream",
+        }
+    }
+}
+
+/// What a browser may load for the page: its own script and style, and events of this server.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The page of people. It fetches nothing but `/events`.
+const HTML: &str = include_str!("page.html");
+
+/// Serves metrics at `/metrics`, and a page of people at `/`.
 #[derive(Debug)]
 pub struct MetricsServer<F> {
     listener: TcpListener,
     hosts: HostNames,
     make_page: F,
-    page: Option<(Instant, Rc<[u8]>)>,
+    /// By [`Page`].
+    pages: [Option<(Instant, Rc<[u8]>)>; Page::NUMBER],
     connections: Vec<Connection>,
 }
 
-impl<F: FnMut() -> String> MetricsServer<F> {
-    /// Creates a server whose page `make_page` makes, at most once a second.
+impl<F: FnMut(Page) -> String> MetricsServer<F> {
+    /// Creates a server whose pages `make_page` makes, each at most once a second.
     ///
     /// # Errors
     /// The kernel refuses.
     pub fn new(listener: TcpListener, hosts: HostNames, make_page: F) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, hosts, make_page, page: None, connections: Vec::new() })
+        Ok(Self { listener, hosts, make_page, pages: [None, None], connections: Vec::new() })
     }
 
     /// Serves clients without end.
@@ -148,6 +176,21 @@ impl<F: FnMut() -> String> MetricsServer<F> {
         oldest.map(|number| self.connections.remove(number));
     }
 
+    /// A page that is made now, or was within the last second.
+    fn made(&mut self, now: Instant, page: Page) -> Response {
+        let made = &mut self.pages[page as usize];
+        let octets = match made.as_ref().filter(|(at, _)| now < *at + FRESH) {
+            Some((_, octets)) => Rc::clone(octets),
+            None => {
+                let octets: Rc<[u8]> = Rc::from((self.make_page)(page).into_bytes());
+                // The time after the collection, which may take seconds.
+                *made = Some((Instant::now(), Rc::clone(&octets)));
+                octets
+            }
+        };
+        Response::new("200 OK", page.content(), octets)
+    }
+
     fn respond(&mut self, now: Instant, request: &[u8]) -> Response {
         match Request::parse(request) {
             Err(status) => Response::error(status, "send a request such as GET /metrics HTTP/1.1"),
@@ -159,23 +202,12 @@ impl<F: FnMut() -> String> MetricsServer<F> {
                 Response::error("405 Method Not Allowed", "only GET is served")
             }
             Ok(request) => match request.path {
-                "/metrics" => {
-                    let fresh = self.page.as_ref().filter(|(made, _)| now < *made + FRESH);
-                    let page = match fresh {
-                        Some((_, page)) => Rc::clone(page),
-                        None => Rc::from((self.make_page)().into_bytes()),
-                    };
-                    // The time after the collection, which may take seconds.
-                    if fresh.is_none() {
-                        self.page = Some((Instant::now(), Rc::clone(&page)));
-                    }
-                    Response::new("200 OK", "text/plain; version=0.0.4; charset=utf-8", page)
-                }
+                "/metrics" => self.made(now, Page::Metrics),
+                "/events" => self.made(now, Page::Events),
                 "/" => {
-                    let text = "onbeat metrics: /metrics\n";
-                    Response::new("200 OK", "text/plain; charset=utf-8", Rc::from(text.as_bytes()))
+                    Response::new("200 OK", "text/html; charset=utf-8", Rc::from(HTML.as_bytes()))
                 }
-                _ => Response::error("404 Not Found", "the page is /metrics"),
+                _ => Response::error("404 Not Found", "the pages are / and /metrics"),
             },
         }
     }
@@ -230,6 +262,7 @@ impl Response {
         let length = body.len();
         let head = format!(
             "HTTP/1.1 {status}\r\nContent-Type: {content}\r\nContent-Length: {length}\r\nAllow: GET\r\n\
+             Cache-Control: no-store\r\nContent-Security-Policy: {POLICY}\r\n\
              X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
         );
         Self { head: head.into_bytes(), body, written: 0 }
@@ -371,13 +404,16 @@ mod tests {
     use std::net::SocketAddr;
 
     /// A server on a free port. Each line of a page has the number of the page.
-    fn server(lines: usize) -> (SocketAddr, MetricsServer<impl FnMut() -> String>) {
+    fn server(lines: usize) -> (SocketAddr, MetricsServer<impl FnMut(Page) -> String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut pages = 0;
-        let page = move || {
+        let page = move |page| {
             pages += 1;
-            format!("page {pages}\n").repeat(lines)
+            match page {
+                Page::Metrics => format!("page {pages}\n").repeat(lines),
+                Page::Events => format!("data: {pages}\n\n"),
+            }
         };
         let hosts = HostNames::new(vec!["plant.example".to_owned()]);
         (address, MetricsServer::new(listener, hosts, page).unwrap())
@@ -422,6 +458,7 @@ mod tests {
             assert_eq!((body.len(), body.lines().next()), (700_000, Some("page 1")));
             for (request, status) in [
                 ("GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "200"),
+                ("GET /events HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "200"),
                 ("GET /metrics?x=1 HTTP/1.0\r\n\r\n", "200"),
                 ("GET /metrics HTTP/1.1\r\nhost: LOCALHOST:1\r\n\r\n", "200"),
                 ("GET /metrics HTTP/1.1\r\nHost: plant.example\r\n\r\n", "200"),
@@ -443,6 +480,15 @@ mod tests {
                 );
             }
             assert!(exchange(address, &[b'x'; REQUEST_LENGTH]).starts_with("HTTP/1.1 431 "));
+            let page = exchange(address, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            assert!(
+                page.contains("\r\nContent-Security-Policy: default-src 'none';"),
+                "{page:.400}"
+            );
+            assert!(page.ends_with("</html>\n"), "the whole page");
+            let events = exchange(address, b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            assert!(events.contains("\r\nContent-Type: text/event-stream\r\n"), "{events}");
+            assert!(events.contains("\r\n\r\ndata: "), "{events}");
         });
     }
 

@@ -356,7 +356,7 @@ fn remove_queues(
     queues
 }
 
-/// The shortest delays of the other direction, by which a step of a clock is told from a change of the path.
+/// The shortest delays of the other direction, which distinguish a step of a clock from a change of the path.
 struct OtherDirection {
     /// Times of the bins, in order, in nanoseconds.
     times_ns: Vec<i64>,

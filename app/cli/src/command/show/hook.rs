@@ -50,7 +50,7 @@ impl Limit {
 }
 
 impl Hook {
-    /// Refuses to run programs as root: events name streams of anyone who may change the node.
+    /// Refuses to run programs as root: names in events come from configurations of others.
     pub(super) fn new(program: PathBuf) -> Result<Self> {
         if nix::unistd::geteuid().is_root() {
             return Err(Failure::new(

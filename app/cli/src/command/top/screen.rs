@@ -17,7 +17,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event as Input, KeyEventKind};
 
 use super::rates::{Order, Rates};
-use super::source::{Reading, Source, Wanted};
+use super::source::{Reading, Selection, Source};
 use crate::screen::{HISTORY, KeyAction, Search, failed};
 
 /// Maximum time between looks for a reading.
@@ -59,7 +59,7 @@ struct Screen {
     tables_scrolled: usize,
 }
 
-type Answer = std::result::Result<Reading, ClientError>;
+type ReadOutcome = std::result::Result<Reading, ClientError>;
 
 /// Shows the tables until the user quits, or `count` times.
 pub(super) fn run(
@@ -76,8 +76,8 @@ pub(super) fn run(
     ended
 }
 
-/// Reads the node as often as it is asked to; ends with the screen.
-fn answer(mut source: Source, asked: &Receiver<Wanted>, answers: &Sender<Answer>) {
+/// Reads the node for each request; ends with the screen.
+fn answer(mut source: Source, asked: &Receiver<Selection>, answers: &Sender<ReadOutcome>) {
     while let Ok(wanted) = asked.recv() {
         if answers.send(source.read(&wanted)).is_err() {
             return;
@@ -134,9 +134,9 @@ impl Screen {
         }
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> Selection {
         let stream = (self.below == Below::Paths).then(|| self.selected_name()).flatten();
-        Wanted {
+        Selection {
             search: self.search.text.clone(),
             paths_of: stream.map(str::to_owned),
             tables: self.show_tables,
@@ -152,8 +152,8 @@ impl Screen {
             || !self.search.text.is_empty()
     }
 
-    fn take(&mut self, answer: Answer) {
-        let reading = match answer {
+    fn take(&mut self, outcome: ReadOutcome) {
+        let reading = match outcome {
             Ok(reading) => reading,
             Err(error) => {
                 self.problem = Some(error.to_string());

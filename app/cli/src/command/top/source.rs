@@ -2,10 +2,7 @@
 
 use std::time::{Instant, SystemTime};
 
-use onbeat_node::control::{
-    Client, ClientError, DetailedStream, Event, EventStart, NodeSummary, NodeTables, Request,
-    Response, StreamPaths,
-};
+use onbeat_node::control::{Client, ClientError, Event, NodeSummary, NodeTables, StreamPaths};
 use onbeat_terminal::exit::Result;
 
 use crate::node;
@@ -17,7 +14,7 @@ const EVENTS: usize = 200;
 
 /// What to read beyond sums and ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct Selection {
     /// The text that names of streams contain; `*` and `?` are wildcards.
     pub(super) search: String,
     /// The stream whose paths are read.
@@ -56,14 +53,14 @@ impl Source {
     }
 
     /// Reads the node; connects again if its daemon has restarted.
-    pub(super) fn read(&mut self, wanted: &Wanted) -> std::result::Result<Reading, ClientError> {
+    pub(super) fn read(&mut self, wanted: &Selection) -> std::result::Result<Reading, ClientError> {
         let reading = match &mut self.client {
             Some(client) => read(client, self.last, wanted),
-            None => self.read_anew(wanted),
+            None => self.read_again(wanted),
         };
         let reading = match reading {
             // A connection that has been idle can lose its slot.
-            Err(ClientError::Closed { .. } | ClientError::Io { .. }) => self.read_anew(wanted),
+            Err(ClientError::Closed { .. } | ClientError::Io { .. }) => self.read_again(wanted),
             reading => reading,
         };
         match reading {
@@ -80,7 +77,10 @@ impl Source {
         }
     }
 
-    fn read_anew(&mut self, wanted: &Wanted) -> std::result::Result<(Reading, u64), ClientError> {
+    fn read_again(
+        &mut self,
+        wanted: &Selection,
+    ) -> std::result::Result<(Reading, u64), ClientError> {
         let directory = std::path::Path::new(onbeat_node::control::DIRECTORY);
         let client = self.client.insert(Client::to_node(self.node.as_deref(), directory)?);
         read(client, self.last, wanted)
@@ -96,22 +96,10 @@ pub(super) fn pattern(text: &str) -> String {
 fn read(
     client: &mut Client,
     last: Option<u64>,
-    wanted: &Wanted,
+    wanted: &Selection,
 ) -> std::result::Result<(Reading, u64), ClientError> {
-    let mut summary = summary(client, vec![pattern(&wanted.search)])?;
-    if is_trouble_hidden(&summary) {
-        let troubled = self::summary(client, Vec::new())?.detailed;
-        let is_listed = |stream: &DetailedStream| {
-            troubled.iter().any(|other| other.status.name == stream.status.name)
-        };
-        summary.detailed.retain(|stream| !is_listed(stream));
-        summary.detailed.extend(troubled);
-    }
-    let since = last.map(EventStart::Number);
-    let (mut events, last) = match client.request(&Request::Events { since, wait: false })? {
-        Response::Events { events, last, .. } => (events, last),
-        _ => return Err(ClientError::Unexpected),
-    };
+    let summary = client.summary(&pattern(&wanted.search), LISTED)?;
+    let (mut events, last) = client.events_after(last)?;
     events.drain(..events.len().saturating_sub(EVENTS));
     let paths = match &wanted.paths_of {
         Some(stream) => match client.paths(Some(stream.clone())) {
@@ -129,45 +117,4 @@ fn read(
     };
     let (at, time) = (Instant::now(), onbeat_report::rfc3339(SystemTime::now()));
     Ok((Reading { at, time, summary, events, paths, tables }, last))
-}
-
-fn summary(
-    client: &mut Client,
-    streams: Vec<String>,
-) -> std::result::Result<NodeSummary, ClientError> {
-    match client.request(&Request::Summary { streams, limit: LISTED })? {
-        Response::Summary { summary } => Ok(*summary),
-        _ => Err(ClientError::Unexpected),
-    }
-}
-
-/// Whether streams without trouble leave no room for all that are in trouble.
-fn is_trouble_hidden(summary: &NodeSummary) -> bool {
-    let is_troubled = |stream: &&DetailedStream| !stream.troubles.is_empty();
-    let listed = summary.detailed.iter().filter(is_troubled).count() as u64;
-    let least = summary.in_trouble.values().copied().max().unwrap_or(0);
-    summary.detailed.len() >= LISTED as usize && listed < least
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use onbeat_node::control::StreamTrouble;
-
-    #[test]
-    fn streams_in_trouble_are_read_again_if_others_leave_no_room() {
-        let mut summary = NodeSummary {
-            in_trouble: [(StreamTrouble::PathLost, 2), (StreamTrouble::RogueFlood, 0)].into(),
-            detailed: vec![DetailedStream::default(); LISTED as usize],
-            ..NodeSummary::default()
-        };
-        assert!(is_trouble_hidden(&summary));
-        for stream in &mut summary.detailed[..2] {
-            stream.troubles.push(StreamTrouble::PathLost);
-        }
-        assert!(!is_trouble_hidden(&summary));
-        summary.detailed.truncate(3);
-        summary.detailed[0].troubles.clear();
-        assert!(!is_trouble_hidden(&summary), "there was room");
-    }
 }
