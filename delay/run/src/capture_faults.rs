@@ -274,7 +274,8 @@ fn both_directions_distinguish_a_longer_path_from_a_step_of_a_clock() {
     let path = BothWays { added_ns: [later, none], ahead_ns: steady };
     let found = path.both("path");
     notes(&found.outcome, "change of the path: all delays are longer by 200 µs");
-    notes(&found.outcome, "packets of both directions take");
+    // The shortest delays are 10 µs in each direction.
+    notes(&found.outcome, "packets of both directions take at most 20.");
     // Half of the packets, by a path that is longer.
     let p75 = found.delays.value_at(0.75).unwrap();
     assert!((200_000..215_000).contains(&p75), "{p75}");
@@ -283,6 +284,17 @@ fn both_directions_distinguish_a_longer_path_from_a_step_of_a_clock() {
     notes(&one.outcome, "step of 200 µs ahead");
     notes(&one.outcome, "If it is a change of the path");
     assert!(one.delays.value_at(0.75).unwrap() < 30_000);
+}
+
+#[test]
+fn packets_of_the_other_direction_are_not_measured() {
+    // Without a filter the captures show which packets go there: those of the other direction are left out.
+    let path = BothWays { added_ns: [for_a_while, none], ahead_ns: |_| 0 };
+    let both = path.measure("unfiltered", &["--two-clocks"]);
+    let one = path.measure("filtered", &["--two-clocks", "--filter", "src host 10.0.0.1"]);
+    for share in [0.1, 0.5, 0.9] {
+        assert_eq!(both.delays.value_at(share), one.delays.value_at(share), "{share}");
+    }
 }
 
 #[test]
@@ -314,14 +326,23 @@ fn two_steps_of_a_clock_are_no_standing_queue() {
     notes(&found.outcome, "step of a clock: 200 µs ahead");
     notes(&found.outcome, "step of a clock: 200 µs back");
     assert!(found.delays.value_at(0.95).unwrap() < 60_000);
-    // One direction cannot tell: it takes the likelier reading, and names the other one.
+    notes(&found.outcome, "packets of both directions take at most 20.");
+    // In the opposite sense.
+    let clock_back = BothWays {
+        added_ns: [none; 2],
+        ahead_ns: |since_ns| steady(since_ns) - for_a_while(since_ns),
+    };
+    let found = clock_back.both("two-steps-back");
+    notes(&found.outcome, "step of a clock: 200 µs back");
+    notes(&found.outcome, "packets of both directions take at most 20.");
+    // One direction has both readings: it takes the likelier one, and names the other one.
     let one = clock.measure("two-steps-one", &["--two-clocks", "--filter", "src host 10.0.0.1"]);
     notes(&one.outcome, "Two steps of a clock in opposite directions would look the same");
 
     let queue = BothWays { added_ns: [for_a_while, none], ahead_ns: steady };
     let found = queue.both("queue-both");
     notes(&found.outcome, "standing queue: all delays rose by 200 µs");
-    notes(&found.outcome, "No clock changed the other direction");
+    notes(&found.outcome, "The other direction has no change");
     // The other direction alone has a queue: nothing of this one.
     let back = BothWays { added_ns: [none, for_a_while], ahead_ns: steady };
     let found = back.both("back-only");

@@ -188,7 +188,7 @@ impl MatchOptions {
             let shift_ns = if direction == Direction::There { shift_ns } else { -shift_ns };
             Pass { direction, shift_ns, window, plan, matching }
         };
-        let (envelope, diagnosis) =
+        let (envelope, plan, diagnosis) =
             self.envelope(inputs, |plan| pass(Direction::There, plan), progress)?;
         let back = match &self.back {
             None => None,
@@ -199,7 +199,7 @@ impl MatchOptions {
         // The fastest of several packets characterizes the path.
         let line_error_ns = envelope.coarser(DELAYS_OF_A_BIN).clocks().error_ns();
         let mut at_steps = 0_u64;
-        let pass = pass(Direction::There, diagnosis.plan.clone());
+        let pass = pass(Direction::There, plan);
         let read = self.feed(inputs, pass, progress, "matching", &mut |event| {
             match (event, point(&event)) {
                 (_, Some((point, verdict))) => {
@@ -213,12 +213,15 @@ impl MatchOptions {
                 _ => {}
             }
         })?;
-        let round_trip_ns = back.and_then(|back| clocks.round_trip_ns(&back.clocks()));
+        let round_trip_ns = back.and_then(|back| {
+            let sum_ns = clocks.round_trip_ns(&back.clocks_against(&envelope))?;
+            Some(sum_ns + line_error_ns + back.coarser(DELAYS_OF_A_BIN).clocks().error_ns())
+        });
         let mut notes = vec![match round_trip_ns {
             Some(ns) => format!(
-                "two clocks: delays are relative to the fastest packet. The fastest packets of both directions take {} together, \
-                 so its own delay is at most that",
-                duration_ns(ns.max(0.0))
+                "two clocks: delays are relative to the fastest packet. The fastest packets of both directions take at most {} \
+                 together, so its own delay is less",
+                duration_ns(ns)
             ),
             None => {
                 "two clocks: delays are relative to the fastest packet, whose own delay cannot be \
@@ -236,7 +239,7 @@ impl MatchOptions {
             let packets = count(at_steps, "packet");
             notes.push(format!("delay unknown: {packets} around a step of a clock or of the path"));
         }
-        notes.extend(changes(&clocks, back.is_some()));
+        notes.extend(changes(&clocks));
         if line_error_ns > 0.0 {
             notes.push(format!(
                 "delays may be too long by up to {}: the fastest packets of some periods are above the line of the \
@@ -259,13 +262,13 @@ impl MatchOptions {
         captures::failure(self.path(direction, error.side), &error.error)
     }
 
-    /// The shortest delays of a direction over time, and the diagnosis of its captures.
+    /// The shortest delays of a direction over time, the plan by which its captures were read, and their diagnosis.
     fn envelope<'a>(
         &self,
         inputs: &Inputs,
         pass: impl Fn(Plan) -> Pass<'a>,
         progress: &mut Progress,
-    ) -> Result<(Envelope, Diagnosis)> {
+    ) -> Result<(Envelope, Plan, Diagnosis)> {
         let mut plan = Plan::default();
         loop {
             let mut envelope = Envelope::new();
@@ -292,7 +295,7 @@ impl MatchOptions {
                 )));
             }
             if plan != Plan::default() || read.diagnosis.plan == plan {
-                return Ok((envelope, read.diagnosis));
+                return Ok((envelope, plan, read.diagnosis));
             }
             plan = read.diagnosis.plan;
         }
@@ -379,12 +382,12 @@ fn start_ns(clocks: &Clocks) -> i64 {
 }
 
 /// Notes of the changes of the shortest delays: with size, time and cause, or with each cause that is possible.
-fn changes(clocks: &Clocks, both: bool) -> Vec<String> {
+fn changes(clocks: &Clocks) -> Vec<String> {
     let since = |time_ns: i64| duration_ns((time_ns - start_ns(clocks)) as f64);
     let queues = clocks.queues().iter().map(|queue| {
-        let reading = match both {
-            true => "No clock changed the other direction",
-            false => "Two steps of a clock in opposite directions would look the same",
+        let reading = match queue.cause {
+            StepCause::Path => "The other direction has no change",
+            _ => "Two steps of a clock in opposite directions would look the same",
         };
         format!(
             "standing queue: all delays rose by {}, for {} from {} after the start, and returned. {reading}",

@@ -96,6 +96,8 @@ pub struct StandingQueue {
     pub to_ns: i64,
     /// The median of the additional delay of the fastest packets, in nanoseconds.
     pub size_ns: f64,
+    /// [`StepCause::Path`] if the delays of the other direction did not change, else unknown.
+    pub cause: StepCause,
 }
 
 impl Default for Envelope {
@@ -207,7 +209,7 @@ impl Envelope {
             Step { at_ns: times[1], size_ns, cause }
         };
         let queues = if with_queues {
-            remove_queues(&edge, least, &mut steps, |ends| step(ends).cause != StepCause::Clock)
+            remove_queues(&edge, least, &mut steps, |ends| step(ends).cause)
         } else {
             Vec::new()
         };
@@ -218,10 +220,11 @@ impl Envelope {
             steps.remove(unproven);
         }
 
-        let queues = queues.into_iter().map(|(from, to, size_ns)| StandingQueue {
+        let queues = queues.into_iter().map(|(from, to, size_ns, cause)| StandingQueue {
             from_ns: time_of(from),
             to_ns: time_of(to),
             size_ns,
+            cause,
         });
         let queues: Vec<StandingQueue> = queues.collect();
         let mut found: Vec<Step> = neighbors(&steps, filled.len()).map(step).collect();
@@ -331,13 +334,13 @@ fn around(steps: &[usize], i: usize, len: usize) -> [usize; 3] {
 }
 
 /// Removes each pair of steps that raises the edge and returns it to its level, unless a clock caused one of them;
-/// returns their places and sizes.
+/// returns their places, sizes and causes.
 fn remove_queues(
     edge: &[f64],
     least: f64,
     steps: &mut Vec<usize>,
-    may_be_a_path: impl Fn([usize; 3]) -> bool,
-) -> Vec<(usize, usize, f64)> {
+    cause: impl Fn([usize; 3]) -> StepCause,
+) -> Vec<(usize, usize, f64, StepCause)> {
     let mut queues = Vec::new();
     let mut place = 0;
     while place + 1 < steps.len() {
@@ -346,9 +349,12 @@ fn remove_queues(
         let [low, high, end] =
             [(before, up), (up, down), (down, after)].map(|(from, to)| level(edge, from, to));
         let returns = high > low && (end - low).abs() < least.max(RETURN * (high - low));
-        if returns && ends.into_iter().all(&may_be_a_path) {
+        let causes = ends.map(&cause);
+        if returns && !causes.contains(&StepCause::Clock) {
             steps.drain(place..place + 2);
-            queues.push((up, down, high - low));
+            let cause =
+                if causes == [StepCause::Path; 2] { StepCause::Path } else { StepCause::Unknown };
+            queues.push((up, down, high - low, cause));
         } else {
             place += 1;
         }
@@ -432,17 +438,22 @@ impl Clocks {
         &self.steps
     }
 
-    /// The shortest sum of the delays of both directions, in nanoseconds, whatever the clocks: the round trip of the
-    /// fastest packets. `None`: no time has delays of both.
+    /// The round trip of the fastest packets of both directions, in nanoseconds, whatever the clocks: the least of the
+    /// periods that are a segment of both. `None`: there is none, or the lines cross.
     pub fn round_trip_ns(&self, back: &Clocks) -> Option<f64> {
-        let pairs =
-            self.segments.iter().flat_map(|there| back.segments.iter().map(move |b| (there, b)));
+        let pairs = self
+            .segments
+            .iter()
+            .flat_map(|there| back.segments.iter().map(move |back| (there, back)));
         let sums = pairs.filter_map(|(there, back)| {
             let (from, to) = (there.from_ns.max(back.from_ns), there.to_ns.min(back.to_ns));
-            let middle_ns = from + to.checked_sub(from).filter(|ns| *ns > 0)? / 2;
+            let overlap = to.checked_sub(from)?;
+            // Others have a step between them that one direction shows later.
+            let shorter = (there.to_ns - there.from_ns).min(back.to_ns - back.from_ns);
+            let middle_ns = from + (overlap > shorter / 2).then_some(overlap / 2)?;
             Some(there.line.at(middle_ns) + back.line.at(middle_ns))
         });
-        sums.min_by(f64::total_cmp)
+        sums.min_by(f64::total_cmp).filter(|sum_ns| *sum_ns > 0.0)
     }
 
     /// The largest possible error of the lines, in nanoseconds: by it a delay may be measured too long.
