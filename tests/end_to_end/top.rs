@@ -11,7 +11,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::common::{
-    Flow, GROUP, PORTS, VLAN, can_run, eliminate, program, replicate, run, start, two_paths,
+    Flow, GROUP, PORTS, VLAN, can_run, eliminate, program, replicate, run, show, start, two_paths,
 };
 use onbeat_lab::world::CutEnds;
 use onbeat_testing::command;
@@ -47,9 +47,12 @@ fn rates_are_those_of_the_sender_and_troubles_those_of_the_network() {
     flow.advance(500);
 
     for (node, copies) in [("a", 1.0), ("b", 2.0)] {
+        let counted = || show(node).streams[0].members.iter().map(|m| m.input_packets).sum::<u64>();
+        let before = counted();
         let intervals = rates(node, 3, &flow);
         assert_eq!(intervals.len(), 3);
-        // Counted by the node and timed by the command, in each interval: the sum is what was sent in this time.
+        let after = counted();
+        // The intervals are a part of the time between both counts, and no more.
         let sums = |of: &dyn Fn(&Value) -> f64| -> f64 {
             let part = |rates: &Value| of(rates) * rates["interval_s"].as_f64().unwrap();
             intervals.iter().map(part).sum()
@@ -57,6 +60,8 @@ fn rates_are_those_of_the_sender_and_troubles_those_of_the_network() {
         let stream =
             |key: &'static str| move |rates: &Value| rates["streams"][0][key].as_f64().unwrap();
         let (input, output) = (sums(&stream("input_per_s")), sums(&stream("output_per_s")));
+        let most = (after - before) as f64;
+        assert!((0.3 * most..=most + 1.0).contains(&input), "{node}: {input} of {most}");
         let ratio = input / output;
         assert!((copies * 0.95..copies * 1.05).contains(&ratio), "{node}: {input} {output}");
         let rates = &intervals[0];

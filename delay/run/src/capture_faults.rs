@@ -275,7 +275,7 @@ fn both_directions_distinguish_a_longer_path_from_a_step_of_a_clock() {
     let found = path.both("path");
     notes(&found.outcome, "change of the path: all delays are longer by 200 µs");
     // The shortest delays are 10 µs in each direction.
-    notes(&found.outcome, "packets of both directions take at most 20.");
+    notes(&found.outcome, "packets of both directions take at most 21.");
     // Half of the packets, by a path that is longer.
     let p75 = found.delays.value_at(0.75).unwrap();
     assert!((200_000..215_000).contains(&p75), "{p75}");
@@ -326,7 +326,7 @@ fn two_steps_of_a_clock_are_no_standing_queue() {
     notes(&found.outcome, "step of a clock: 200 µs ahead");
     notes(&found.outcome, "step of a clock: 200 µs back");
     assert!(found.delays.value_at(0.95).unwrap() < 60_000);
-    notes(&found.outcome, "packets of both directions take at most 20.");
+    notes(&found.outcome, "packets of both directions take at most 21.");
     // In the opposite sense.
     let clock_back = BothWays {
         added_ns: [none; 2],
@@ -334,7 +334,7 @@ fn two_steps_of_a_clock_are_no_standing_queue() {
     };
     let found = clock_back.both("two-steps-back");
     notes(&found.outcome, "step of a clock: 200 µs back");
-    notes(&found.outcome, "packets of both directions take at most 20.");
+    notes(&found.outcome, "packets of both directions take at most 21.");
     // One direction has both readings: it takes the likelier one, and names the other one.
     let one = clock.measure("two-steps-one", &["--two-clocks", "--filter", "src host 10.0.0.1"]);
     notes(&one.outcome, "Two steps of a clock in opposite directions would look the same");
@@ -367,9 +367,15 @@ fn a_step_with_a_change_of_the_path_has_both_readings() {
 #[test]
 fn a_filter_without_packets_of_the_other_direction_is_refused() {
     let still = BothWays { added_ns: [none; 2], ahead_ns: steady };
+    // That of the packets that go there.
+    let exchanged = &["--two-clocks", "--back", "src host 10.0.0.1"];
+    let error = still.run("exchanged", exchanged).err().unwrap().to_string();
+    assert!(error.contains("add up to -") && error.contains("exchange the captures"), "{error}");
     let error = still.run("empty", &["--two-clocks", "--back", "tcp"]).err().unwrap().to_string();
     assert!(
-        error.contains("--back \"tcp\": no packet that passes this filter is in both captures"),
+        error.contains(
+            "--back \"tcp\": no packet that passes this and the other filters is in both captures"
+        ),
         "{error}"
     );
 }

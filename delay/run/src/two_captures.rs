@@ -213,10 +213,18 @@ impl MatchOptions {
                 _ => {}
             }
         })?;
-        let round_trip_ns = back.and_then(|back| {
-            let sum_ns = clocks.round_trip_ns(&back.clocks_against(&envelope))?;
-            Some(sum_ns + line_error_ns + back.coarser(DELAYS_OF_A_BIN).clocks().error_ns())
-        });
+        let round_trip_ns =
+            back.and_then(|back| envelope.coarser(DELAYS_OF_A_BIN).round_trip_ns(back));
+        if let Some(ns) = round_trip_ns.filter(|ns| *ns < 0.0) {
+            return Err(Error::option(format!(
+                "--back {:?}: the shortest delays of both directions add up to {}; it selects the packets that go from {} to {}: \
+                 select the others, or exchange the captures",
+                self.back.as_deref().unwrap_or_default(),
+                duration_ns(ns),
+                self.arrivals.display(),
+                self.departures.display()
+            )));
+        }
         let mut notes = vec![match round_trip_ns {
             Some(ns) => format!(
                 "two clocks: delays are relative to the fastest packet. The fastest packets of both directions take at most {} \
@@ -229,7 +237,7 @@ impl MatchOptions {
                     .to_owned()
             }
         }];
-        notes.extend(apart_ns.map(|apart_ns| {
+        notes.extend(apart_ns.filter(|_| back.is_none()).map(|apart_ns| {
             format!(
                 "the median of departure less arrival is {} at the start of both captures",
                 duration_ns(apart_ns as f64)
@@ -287,8 +295,8 @@ impl MatchOptions {
             })?;
             if direction == Direction::Back && read.counts.matched() == 0 {
                 return Err(Error::option(format!(
-                    "--back {:?}: no packet that passes this filter is in both captures; it selects the packets that go from {} \
-                     to {}",
+                    "--back {:?}: no packet that passes this and the other filters is in both captures; it selects the packets that go \
+                     from {} to {}",
                     self.back.as_deref().unwrap_or_default(),
                     self.departures.display(),
                     self.arrivals.display()

@@ -362,7 +362,7 @@ static __always_inline int finish_replica(struct xdp_md *ctx, __u8 port)
 	if (!egress)
 		return XDP_DROP;
 
-	/* The usual edit: another VID. No header moves, whatever the others are. */
+	/* The usual edit: another VID. The headers behind it stay in place. */
 	if (egress->rewrite.flags == FRER_REWRITE_VLAN && egress->tag != FRER_TAG_POP &&
 	    is_tagged(ctx))
 		return set_vid(ctx, bpf_htons(egress->rewrite.vid)) ? XDP_PASS : XDP_DROP;

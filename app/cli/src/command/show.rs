@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "events", conflicts_with_all = ["nodes", "paths"])]
     follow: bool,
     /// Start PROGRAM for each new event, at most 10 times in a minute, not as root. Its standard input is the event in JSON
-    #[arg(long, value_name = "PROGRAM", requires = "follow", conflicts_with = "json")]
+    #[arg(long, value_name = "PROGRAM", requires = "follow", conflicts_with_all = ["json", "since"])]
     exec: Option<PathBuf>,
     /// Print JSON: the state with all counters, or one object per line for each event
     #[arg(long)]
@@ -68,10 +68,13 @@ impl Arguments {
     pub(crate) fn execute(self) -> Result {
         let Self { node, stream, since, follow, json, exec, .. } = self;
         if self.events {
+            if let Some(program) = exec {
+                return hook::run(node, program, &stream);
+            }
             let mut client = node::connect(node.as_deref(), "onbeat show --events")?;
             return events::show(
                 &mut client,
-                &events::EventOptions { since, streams: stream, follow, json, exec },
+                &events::EventOptions { since, streams: stream, follow, json },
             );
         }
         if self.nodes {

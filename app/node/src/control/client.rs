@@ -435,10 +435,10 @@ impl Client {
 
 /// Whether streams without trouble leave no room for all that are in trouble.
 fn is_trouble_hidden(summary: &NodeSummary, limit: u32) -> bool {
-    let is_troubled = |stream: &&DetailedStream| !stream.troubles.is_empty();
-    let listed = summary.detailed.iter().filter(is_troubled).count() as u64;
-    let least = summary.in_trouble.values().copied().max().unwrap_or(0);
-    summary.detailed.len() >= limit as usize && listed < least
+    let listed = |kind| summary.detailed.iter().filter(|s| s.troubles.contains(kind)).count();
+    let mut kinds = summary.in_trouble.iter();
+    summary.detailed.len() >= limit as usize
+        && kinds.any(|(kind, streams)| (listed(kind) as u64) < *streams)
 }
 
 /// Replaces control characters in the strings of a JSON line, except line ends and tabs, by their numbers, as in
@@ -502,6 +502,9 @@ mod tests {
             stream.troubles.push(StreamTrouble::PathLost);
         }
         assert!(!is_trouble_hidden(&summary, LIMIT));
+        // Of another kind, and not listed.
+        summary.in_trouble.insert(StreamTrouble::RogueFlood, 1);
+        assert!(is_trouble_hidden(&summary, LIMIT));
         summary.detailed.truncate(3);
         summary.detailed[0].troubles.clear();
         assert!(!is_trouble_hidden(&summary, LIMIT), "there was room");

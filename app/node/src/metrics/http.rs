@@ -59,7 +59,7 @@ impl HostNames {
     }
 }
 
-/// A page that is made anew.
+/// A page that is made for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Page {
     /// `/metrics`, in the text format of Prometheus.

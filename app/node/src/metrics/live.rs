@@ -8,8 +8,10 @@ use serde::Serialize;
 
 use crate::control::{Client, ClientError, Event, NodeSummary, READERS, StreamPaths, discover};
 
-/// Longest time for the response of a node.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest time for a response of a node.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Time after which no further node, and no further path, is read: scrapes wait meanwhile.
+const LONGEST: Duration = Duration::from_secs(2);
 /// Number of streams of a node that are listed.
 const LISTED: u32 = 50;
 /// Number of these whose paths are read.
@@ -51,9 +53,7 @@ impl LiveEvent {
 }
 
 #[derive(Serialize)]
-struct Live {
-    /// Milliseconds by a clock that is never set: rates are of two such readings.
-    at_ms: u64,
+struct LiveState {
     /// RFC 3339, UTC.
     time: String,
     nodes: Vec<LiveNode>,
@@ -63,6 +63,8 @@ struct Live {
 #[derive(Default, Serialize)]
 struct LiveNode {
     node: String,
+    /// Milliseconds by a clock that is never set, when the summary was read: rates are of two readings.
+    at_ms: u64,
     error: Option<String>,
     summary: Option<NodeSummary>,
     paths: Vec<StreamPaths>,
@@ -82,14 +84,14 @@ impl LiveCollector {
         Self { directory: READERS.into(), start: Instant::now(), recent: BTreeMap::new() }
     }
 
-    /// Reads the nodes; returns a server-sent event with the time until the browser is to ask again.
+    /// Reads the nodes; returns a server-sent event with the time until the next request of the browser.
     pub fn event(&mut self) -> String {
         let sockets = discover(&self.directory);
         self.recent.retain(|name, _| sockets.iter().any(|(node, _)| node == name));
-        let mut nodes = Vec::new();
+        let (mut nodes, end) = (Vec::new(), Instant::now() + LONGEST);
         for (name, path) in sockets {
             let recent = self.recent.entry(name.clone()).or_default();
-            let node = read(&path, recent).unwrap_or_else(|error| LiveNode {
+            let node = read((&path, self.start), recent, end).unwrap_or_else(|error| LiveNode {
                 error: Some(error.to_string()),
                 ..LiveNode::default()
             });
@@ -97,20 +99,25 @@ impl LiveCollector {
         }
         let streams = nodes.iter().filter_map(|node| Some(node.summary.as_ref()?.streams));
         let retry_ms = if streams.sum::<u64>() > MANY { 5000 } else { 1000 };
-        let live = Live {
-            at_ms: self.start.elapsed().as_millis() as u64,
-            time: onbeat_report::rfc3339(SystemTime::now()),
-            nodes,
-        };
+        let state = LiveState { time: onbeat_report::rfc3339(SystemTime::now()), nodes };
         // JSON has no line ends, which would end the event.
-        let json = serde_json::to_string(&live).expect("numbers and texts");
+        let json = serde_json::to_string(&state).expect("numbers and texts");
         format!("retry: {retry_ms}\ndata: {json}\n\n")
     }
 }
 
-fn read(path: &Path, recent: &mut RecentEvents) -> Result<LiveNode, ClientError> {
+fn read(
+    (path, start): (&Path, Instant),
+    recent: &mut RecentEvents,
+    end: Instant,
+) -> Result<LiveNode, ClientError> {
+    if Instant::now() >= end {
+        let source = std::io::ErrorKind::TimedOut.into();
+        return Err(ClientError::Io { path: path.into(), source });
+    }
     let mut client = Client::connect_with(path, PATIENCE)?;
     let summary = client.summary("*", LISTED)?;
+    let at_ms = start.elapsed().as_millis() as u64;
     let (events, last) = client.events_after(recent.last)?;
     if recent.last.is_some_and(|before| last < before) {
         // Of a new daemon, whose numbers start at 1.
@@ -121,7 +128,7 @@ fn read(path: &Path, recent: &mut RecentEvents) -> Result<LiveNode, ClientError>
     recent.events.drain(..recent.events.len().saturating_sub(EVENTS));
     let mut paths = Vec::new();
     let recovered = summary.detailed.iter().filter(|stream| stream.status.recovery.is_some());
-    for stream in recovered.take(WITH_PATHS) {
+    for stream in recovered.take(WITH_PATHS).take_while(|_| Instant::now() < end) {
         match client.paths(Some(stream.status.name.clone())) {
             Ok(read) => paths.extend(read),
             // It was just removed.
@@ -129,5 +136,5 @@ fn read(path: &Path, recent: &mut RecentEvents) -> Result<LiveNode, ClientError>
             Err(error) => return Err(error),
         }
     }
-    Ok(LiveNode { summary: Some(summary), paths, ..LiveNode::default() })
+    Ok(LiveNode { at_ms, summary: Some(summary), paths, ..LiveNode::default() })
 }

@@ -256,6 +256,22 @@ impl Envelope {
         Clocks { segments, queues, steps: found }
     }
 
+    /// An upper bound of the round trip of the fastest packets, in nanoseconds, whatever the clocks: in a short period their
+    /// difference is the same for both directions. The median of the periods does not depend on the few that contain a
+    /// step. Negative: the directions are exchanged. `None`: no period has packets of both.
+    pub fn round_trip_ns(&self, back: &Envelope) -> Option<f64> {
+        let back: Vec<Point> =
+            back.bins.iter().flat_map(|bin| bin.hull.corners()).copied().collect();
+        let fastest = |points: &[Point]| points.iter().map(|point| point.delay_ns).min();
+        let sum = |bin: usize| {
+            let [from, to] = [bin, bin + 1]
+                .map(|bin| back.partition_point(|point| point.time_ns < self.start_of(bin)));
+            let there = fastest(self.bins[bin].hull.corners())?;
+            Some((i128::from(there) + i128::from(fastest(&back[from..to])?)) as f64)
+        };
+        median((0..self.bins.len()).filter_map(sum).collect())
+    }
+
     /// The lower hull of the delays of a period.
     pub(super) fn hull_between(&self, from_ns: i64, to_ns: i64) -> Hull {
         let mut hull = Hull::new();
@@ -436,24 +452,6 @@ impl Clocks {
     /// Shifts of the shortest delays, in order of time.
     pub fn steps(&self) -> &[Step] {
         &self.steps
-    }
-
-    /// The round trip of the fastest packets of both directions, in nanoseconds, whatever the clocks: the least of the
-    /// periods that are a segment of both. `None`: there is none, or the lines cross.
-    pub fn round_trip_ns(&self, back: &Clocks) -> Option<f64> {
-        let pairs = self
-            .segments
-            .iter()
-            .flat_map(|there| back.segments.iter().map(move |back| (there, back)));
-        let sums = pairs.filter_map(|(there, back)| {
-            let (from, to) = (there.from_ns.max(back.from_ns), there.to_ns.min(back.to_ns));
-            let overlap = to.checked_sub(from)?;
-            // Others have a step between them that one direction shows later.
-            let shorter = (there.to_ns - there.from_ns).min(back.to_ns - back.from_ns);
-            let middle_ns = from + (overlap > shorter / 2).then_some(overlap / 2)?;
-            Some(there.line.at(middle_ns) + back.line.at(middle_ns))
-        });
-        sums.min_by(f64::total_cmp).filter(|sum_ns| *sum_ns > 0.0)
     }
 
     /// The largest possible error of the lines, in nanoseconds: by it a delay may be measured too long.

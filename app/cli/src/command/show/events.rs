@@ -1,14 +1,11 @@
 //! `onbeat show --events`
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use onbeat_node::control::{Client, Event, EventStart};
 use onbeat_report::format::count;
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::{exit, output};
-
-use super::hook::Hook;
 
 /// Selection and output format of events.
 pub(super) struct EventOptions {
@@ -17,15 +14,10 @@ pub(super) struct EventOptions {
     pub(super) streams: Vec<String>,
     pub(super) follow: bool,
     pub(super) json: bool,
-    /// The program to start for each new event, in place of its line.
-    pub(super) exec: Option<PathBuf>,
 }
 
 /// Prints stored events and, with `follow`, new events as they occur.
 pub(super) fn show(client: &mut Client, options: &EventOptions) -> Result {
-    let mut hook = options.exec.clone().map(Hook::new).transpose()?;
-    // Stored events are of the past: a program is started for them only on request.
-    let mut is_past = hook.is_some() && options.since.is_none();
     let alive = client.events(options.since.clone(), |events, missed| {
         if missed > 0 {
             exit::warn(format!("{} before these no longer stored", count(missed, "event")));
@@ -34,12 +26,6 @@ pub(super) fn show(client: &mut Client, options: &EventOptions) -> Result {
         let wanted = |event: &&Event| {
             options.streams.is_empty() || event.stream.as_ref().is_some_and(is_named)
         };
-        if let Some(hook) = &mut hook {
-            if !std::mem::take(&mut is_past) {
-                hook.pass(&events.iter().filter(wanted).collect::<Vec<&Event>>())?;
-            }
-            return Ok(ControlFlow::Continue(()));
-        }
         let text = events.iter().filter(wanted).map(|event| line(event, options.json));
         let printed = output::print_to_reader(&text.collect::<Result<String>>()?)?;
         let ends = !options.follow || printed == output::Reader::Closed;

@@ -1,30 +1,45 @@
 //! `onbeat show --events --follow --exec`: a program for each event.
 
+use std::collections::VecDeque;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use onbeat_node::control::Event;
-use onbeat_terminal::exit::{self, Failure, Result};
+use nix::unistd::{AccessFlags, Pid, access};
+use onbeat_node::control::{Client, ClientError, DIRECTORY, Event};
+use onbeat_realtime::{clock, interrupt};
+use onbeat_terminal::exit::{self, CommandResult, Failure, Result};
+
+use crate::node;
 
 /// Number of starts in a burst; one more is possible each [`REFILL`].
 const BURST: u32 = 10;
 const REFILL: Duration = Duration::from_secs(6);
 /// Maximum run time of the program.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Poll interval of the end of the program.
-const LOOK: Duration = Duration::from_millis(10);
+/// Interval of the requests of events, and of the looks at the program.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum number of events that wait for the end of the program.
+const WAITING: usize = 100;
 
-/// The program, and the number of its starts that are possible.
+/// A program, and the events for which it is to be started.
 pub(super) struct Hook {
     program: PathBuf,
     limit: Limit,
-    /// Events without a start, and the last one of them.
-    skipped: Option<(u64, Event)>,
+    waiting: VecDeque<Event>,
+    /// Number of events for which the program is not started.
+    skipped: u64,
+    running: Option<HookProcess>,
+}
+
+/// A process of the program.
+struct HookProcess {
+    child: Child,
+    event: u64,
+    deadline: Instant,
 }
 
 /// A bucket of starts.
@@ -38,92 +53,160 @@ impl Limit {
         Self { left: BURST, since: now }
     }
 
-    fn take(&mut self, now: Instant) -> bool {
+    /// The number of possible starts.
+    fn left(&mut self, now: Instant) -> u32 {
         let refills = now.duration_since(self.since).as_nanos() / REFILL.as_nanos();
         let refills = u32::try_from(refills).unwrap_or(BURST).min(BURST);
         self.left = (self.left + refills).min(BURST);
         self.since = if self.left == BURST { now } else { self.since + REFILL * refills };
-        let is_possible = self.left > 0;
-        self.left = self.left.saturating_sub(1);
-        is_possible
+        self.left
     }
+}
+
+/// Starts a program for each new event of a node, or of these streams.
+pub(super) fn run(node: Option<String>, program: PathBuf, streams: &[String]) -> Result {
+    let mut hook = Hook::new(program)?;
+    let mut client = node::connect(node.as_deref(), "onbeat show --events")?;
+    // Stored events are of the past.
+    let (_, last) = client.events_after(None)?;
+    let is_wanted = |event: &Event| {
+        streams.is_empty() || event.stream.as_ref().is_some_and(|stream| streams.contains(stream))
+    };
+    hook.follow((node, client), last, is_wanted)?;
+    Ok(CommandResult::Success)
 }
 
 impl Hook {
     /// Refuses to run programs as root: names in events come from configurations of others.
     pub(super) fn new(program: PathBuf) -> Result<Self> {
+        let name = program.display();
         if nix::unistd::geteuid().is_root() {
             return Err(Failure::new(
                 "--exec starts no program as root; run the command as a member of group \"onbeat\", as onbeat-hook@.service does",
             ));
         }
-        Ok(Self { program, limit: Limit::new(Instant::now()), skipped: None })
-    }
-
-    /// Starts the program for each event, as often as the limit permits; then for the last event without a start.
-    pub(super) fn pass(&mut self, events: &[&Event]) -> Result<()> {
-        for event in events {
-            self.skipped = Some((self.skipped.take().map_or(0, |(n, _)| n) + 1, (*event).clone()));
-            self.start_if_possible()?;
+        if program.components().count() < 2 {
+            return Err(Failure::new(format!(
+                "--exec {name}: not searched in PATH; write its path, such as /usr/local/bin/{name}"
+            )));
         }
-        // Also with no event: those of a burst are not forgotten.
-        self.start_if_possible()
-    }
-
-    fn start_if_possible(&mut self) -> Result<()> {
-        if self.skipped.is_none() || !self.limit.take(Instant::now()) {
-            return Ok(());
+        if let Err(error) = access(&program, AccessFlags::X_OK) {
+            let remedy = "this user must be able to read and execute it";
+            return Err(Failure::new(format!("--exec {name}: {}; {remedy}", error.desc())));
         }
-        let Some((waiting, event)) = self.skipped.take() else { return Ok(()) };
-        self.start(&event, waiting - 1)
+        let limit = Limit::new(Instant::now());
+        let (waiting, skipped, running) = (VecDeque::new(), 0, None);
+        Ok(Self { program, limit, waiting, skipped, running })
     }
 
-    /// Runs the program to its end, or for its maximum time.
-    fn start(&self, event: &Event, skipped: u64) -> Result<()> {
-        let json = serde_json::to_vec(event).map_err(Failure::new)?;
+    /// Starts the program for each event after `last` for which `is_wanted`, also of later daemons of the node, until a
+    /// signal.
+    pub(super) fn follow(
+        &mut self,
+        (node, mut client): (Option<String>, Client),
+        mut last: u64,
+        is_wanted: impl Fn(&Event) -> bool,
+    ) -> Result<()> {
+        let _guard = interrupt::Guard::install();
+        let mut is_silent = false;
+        loop {
+            match client.events_after(Some(last)) {
+                Ok((events, now)) => {
+                    (last, is_silent) = (now, false);
+                    self.waiting.extend(events.into_iter().filter(|event| is_wanted(event)));
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut is_silent, true) {
+                        exit::warn(format!("{error}; waiting for the node"));
+                    }
+                    // Events of a new daemon have lower numbers: it sends all of them.
+                    if let Ok(again) = reconnect(node.as_deref()) {
+                        client = again;
+                    }
+                }
+            }
+            self.step(Instant::now());
+            if interrupt::pause_until(clock::now_ns() + INTERVAL.as_nanos() as u64, || ()).is_err()
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends a program that takes too long, and starts it for the next event if that is possible.
+    fn step(&mut self, now: Instant) {
+        if let Some(running) = &mut self.running {
+            let name = self.program.display();
+            match running.child.try_wait() {
+                Ok(None) if now < running.deadline => return,
+                Ok(None) => {
+                    exit::warn(format!(
+                        "{name}: killed after {} s, of event {}",
+                        LIMIT.as_secs(),
+                        running.event
+                    ));
+                }
+                Ok(Some(status)) if status.success() => {}
+                Ok(Some(status)) => {
+                    exit::warn(format!("{name}: {status}, of event {}", running.event));
+                }
+                Err(error) => exit::warn(format!("{name}: {error}")),
+            }
+            self.running = None;
+        }
+        let possible = self.limit.left(now);
+        // In a flood, the last event says most.
+        let most = if possible == 0 { 1 } else { WAITING };
+        let left_out = self.waiting.len().saturating_sub(most);
+        self.waiting.drain(..left_out);
+        self.skipped += left_out as u64;
+        if possible == 0 {
+            return;
+        }
+        let Some(event) = self.waiting.pop_front() else { return };
+        self.limit.left -= 1;
+        match self.start(&event) {
+            Ok(child) => {
+                let deadline = now + LIMIT;
+                self.running = Some(HookProcess { child, event: event.number, deadline });
+            }
+            Err(error) => {
+                exit::warn(format!("--exec {}: cannot start it: {error}", self.program.display()));
+            }
+        }
+        self.skipped = 0;
+    }
+
+    fn start(&self, event: &Event) -> std::io::Result<Child> {
+        let json = serde_json::to_vec(event)?;
         let mut command = Command::new(&self.program);
         command.env("ONBEAT_EVENT", event.detail.name());
         command.env("ONBEAT_STREAM", event.stream.as_deref().unwrap_or_default());
         command.env("ONBEAT_PORT", event.port.as_deref().unwrap_or_default());
         command.env("ONBEAT_BAD", if event.detail.is_bad() { "1" } else { "0" });
-        command.env("ONBEAT_TEXT", event.to_string()).env("ONBEAT_SKIPPED", skipped.to_string());
-        command.stdin(Stdio::piped()).process_group(0);
-        let name = self.program.display();
-        let mut child = command
-            .spawn()
-            .map_err(|error| Failure::new(format!("--exec {name}: cannot start it: {error}")))?;
+        command.env("ONBEAT_TEXT", event.to_string());
+        command.env("ONBEAT_SKIPPED", self.skipped.to_string());
+        let mut child = command.stdin(Stdio::piped()).process_group(0).spawn()?;
         if let Some(mut input) = child.stdin.take() {
-            // It fits into the pipe. The program may not read it.
-            let _ = input.write_all(&json);
+            // It fits into the pipe. The program may not read it. A line, as the shell reads it.
+            let _ = input.write_all(&[&json[..], b"\n"].concat());
         }
-        match wait(&mut child) {
-            Some(status) if status.success() => {}
-            Some(status) => exit::warn(format!("{name}: {status}, of event {}", event.number)),
-            None => exit::warn(format!(
-                "{name}: killed after {} s, of event {}",
-                LIMIT.as_secs(),
-                event.number
-            )),
-        }
-        Ok(())
+        Ok(child)
     }
 }
 
-/// Waits for the end of a process; kills its group after its maximum time.
-fn wait(child: &mut Child) -> Option<std::process::ExitStatus> {
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK),
-            _ => {
-                // The group is the program's: it started in one of its own.
-                let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
-                let _ = child.wait();
-                return None;
-            }
+impl Drop for HookProcess {
+    fn drop(&mut self) {
+        // The group is the program's: it started in one of its own. The number of a process that ended may be another's.
+        if let Ok(None) = self.child.try_wait() {
+            let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
+            let _ = self.child.wait();
         }
     }
+}
+
+fn reconnect(node: Option<&str>) -> std::result::Result<Client, ClientError> {
+    Client::to_node(node, Path::new(DIRECTORY))
 }
 
 #[cfg(test)]
@@ -135,10 +218,12 @@ mod tests {
         let start = Instant::now();
         let mut limit = Limit::new(start);
         let starts = |limit: &mut Limit, at: Duration| {
-            (0..100).filter(|_| limit.take(start + at)).count() as u32
+            let possible = limit.left(start + at);
+            limit.left = 0;
+            possible
         };
         assert_eq!(starts(&mut limit, Duration::ZERO), BURST);
-        assert_eq!(starts(&mut limit, REFILL - LOOK), 0);
+        assert_eq!(starts(&mut limit, REFILL - INTERVAL), 0);
         assert_eq!(starts(&mut limit, REFILL), 1);
         assert_eq!(starts(&mut limit, REFILL * 3), 2);
         assert_eq!(starts(&mut limit, REFILL * 1000), BURST);

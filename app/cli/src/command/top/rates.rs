@@ -26,7 +26,7 @@ pub(super) struct Rates {
     /// Number of streams in trouble, by its kind.
     pub(super) in_trouble: BTreeMap<StreamTrouble, u64>,
     pub(super) ports: Vec<PortRates>,
-    /// Those in trouble, and those that match the search.
+    /// Up to 500 that match the search, and up to 500 further ones that match and are in trouble.
     pub(super) streams: Vec<StreamRates>,
 }
 
@@ -113,7 +113,7 @@ impl Order {
 #[derive(Clone, Copy)]
 struct Growth {
     seconds: f64,
-    /// Counters start at 0 with each daemon.
+    /// A new daemon may count from 0.
     restarted: bool,
 }
 
@@ -134,7 +134,7 @@ impl Rates {
 
     /// The rates between two summaries, this time apart.
     pub(super) fn of(before: &NodeSummary, now: &NodeSummary, seconds: f64) -> Self {
-        let growth = Growth { seconds, restarted: now.uptime_s < before.uptime_s };
+        let growth = Growth { seconds, restarted: is_restarted(before, now, seconds) };
         let former_port = |port: &PortStatus| before.ports.iter().find(|p| p.name == port.name);
         let former: HashMap<&str, &StreamStatus> = before
             .detailed
@@ -191,6 +191,11 @@ impl Rates {
             .collect();
         if kinds.is_empty() { "no stream in trouble".into() } else { kinds.join("  ") }
     }
+}
+
+/// Whether the daemon has not run for all of the time between: its age is in whole seconds.
+fn is_restarted(before: &NodeSummary, now: &NodeSummary, seconds: f64) -> bool {
+    now.uptime_s < before.uptime_s || now.uptime_s as f64 + 2.0 < before.uptime_s as f64 + seconds
 }
 
 /// The name of a trouble in tables.

@@ -8,26 +8,28 @@ mod keys;
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use onbeat_node::control::{ClientError, Event, NodeTables, StreamPaths};
-use onbeat_terminal::exit::Result;
+use onbeat_realtime::interrupt;
+use onbeat_terminal::exit::{Failure, Result};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event as Input, KeyEventKind};
 
+use super::SHORTEST;
 use super::rates::{Order, Rates};
 use super::source::{Reading, Selection, Source};
 use crate::screen::{HISTORY, KeyAction, Search, failed};
 
-/// Maximum time between looks for a reading.
-const LOOK: Duration = Duration::from_millis(50);
+/// Maximum time between polls for a reading.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of kept events.
 const EVENTS: usize = 200;
 
-/// What is below the streams.
+/// What the pane below the streams shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Below {
+enum LowerPane {
     #[default]
     Events,
     /// The paths of the selected stream.
@@ -51,7 +53,7 @@ struct Screen {
     held: bool,
     help: bool,
     show_tables: bool,
-    below: Below,
+    lower: LowerPane,
     /// The name of the selected stream; the first one if it is not listed.
     selected: Option<String>,
     scrolled: usize,
@@ -68,6 +70,8 @@ pub(super) fn run(
     interval: Duration,
     count: Option<u64>,
 ) -> Result<()> {
+    // A signal ends the loop, so that the terminal is restored.
+    let _guard = interrupt::Guard::install();
     let mut terminal = ratatui::try_init().map_err(|error| failed("used", &error))?;
     let search = Search { text: search, typing: false };
     let mut screen = Screen { order, search, ..Screen::default() };
@@ -77,9 +81,9 @@ pub(super) fn run(
 }
 
 /// Reads the node for each request; ends with the screen.
-fn answer(mut source: Source, asked: &Receiver<Selection>, answers: &Sender<ReadOutcome>) {
-    while let Ok(wanted) = asked.recv() {
-        if answers.send(source.read(&wanted)).is_err() {
+fn answer(mut source: Source, requests: &Receiver<Selection>, outcomes: &Sender<ReadOutcome>) {
+    while let Ok(selection) = requests.recv() {
+        if outcomes.send(source.read(&selection)).is_err() {
             return;
         }
     }
@@ -93,49 +97,64 @@ impl Screen {
         interval: Duration,
         mut count: Option<u64>,
     ) -> Result<()> {
-        let (ask, asked) = mpsc::channel();
-        let (send, answers) = mpsc::channel();
-        std::thread::spawn(move || answer(source, &asked, &send));
+        let (request, requests) = mpsc::channel();
+        let (send, outcomes) = mpsc::channel();
+        std::thread::spawn(move || answer(source, &requests, &send));
+        let mut requested = Selection::default();
         let mut next = Instant::now();
-        let mut waits = false;
-        loop {
-            if !waits && Instant::now() >= next {
+        // Of a reading between two intervals: a key selected something else.
+        let mut early: Option<Instant> = None;
+        // Whether the pending reading is that of an interval.
+        let mut pending: Option<bool> = None;
+        while interrupt::check().is_ok() {
+            let now = Instant::now();
+            let is_due = now >= next;
+            if pending.is_none() && (is_due || early.is_some_and(|early| now >= early)) {
+                requested = self.selection();
                 // The thread lives as long as this loop.
-                waits = ask.send(self.wanted()).is_ok();
-                next = Instant::now() + interval;
+                pending = request.send(requested.clone()).is_ok().then_some(is_due);
+                early = None;
+                if is_due {
+                    next = now + interval;
+                }
             }
-            match answers.recv_timeout(Duration::ZERO) {
-                Ok(answer) => {
-                    waits = false;
-                    let is_interval = self.before.is_some() && answer.is_ok();
-                    self.take(answer);
+            match outcomes.try_recv() {
+                Ok(outcome) => {
+                    let is_interval = pending.take().unwrap_or(true);
+                    let is_counted = is_interval && self.before.is_some();
+                    self.apply(outcome, is_interval);
                     self.draw(terminal)?;
-                    count = count.map(|count| count - u64::from(is_interval));
+                    count = count.map(|count| count - u64::from(is_counted));
                     if count == Some(0) {
                         return Ok(());
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => {
+                    return Err(Failure::new("the thread that reads the node has ended"));
+                }
             }
-            let left = next.saturating_duration_since(Instant::now());
-            let action = input(if waits { LOOK } else { left.min(LOOK) }, |key| self.key(key))?;
+            let left = next.min(early.unwrap_or(next)).saturating_duration_since(Instant::now());
+            let wait = if pending.is_some() { POLL_INTERVAL } else { left.min(POLL_INTERVAL) };
+            let action = input(wait, |key| self.key(key))?;
             match action {
                 KeyAction::Quit => return Ok(()),
                 KeyAction::Draw => {
-                    // What a key selected is read at once.
-                    if self.is_incomplete() {
-                        next = Instant::now();
+                    if self.selection() != requested && early.is_none() {
+                        let before = self.before.as_ref().map(|reading| reading.at + SHORTEST);
+                        early = Some(before.unwrap_or_else(Instant::now));
                     }
                     self.draw(terminal)?;
                 }
                 KeyAction::Ignore => {}
             }
         }
+        Ok(())
     }
 
-    fn wanted(&self) -> Selection {
-        let stream = (self.below == Below::Paths).then(|| self.selected_name()).flatten();
+    /// What the next reading is to contain.
+    fn selection(&self) -> Selection {
+        let stream = (self.lower == LowerPane::Paths).then(|| self.selected_name()).flatten();
         Selection {
             search: self.search.text.clone(),
             paths_of: stream.map(str::to_owned),
@@ -143,16 +162,8 @@ impl Screen {
         }
     }
 
-    /// Whether something is shown that the last reading does not have.
-    fn is_incomplete(&self) -> bool {
-        let wanted = self.wanted();
-        let read = self.paths.as_ref().map(|paths| &paths.stream);
-        wanted.tables && self.tables.is_none()
-            || wanted.paths_of.is_some() && wanted.paths_of.as_ref() != read
-            || !self.search.text.is_empty()
-    }
-
-    fn take(&mut self, outcome: ReadOutcome) {
+    /// Shows a reading, of an interval or between two.
+    fn apply(&mut self, outcome: ReadOutcome, is_interval: bool) {
         let reading = match outcome {
             Ok(reading) => reading,
             Err(error) => {
@@ -163,17 +174,17 @@ impl Screen {
         self.problem = None;
         self.events.extend(reading.events.iter().cloned());
         self.events.drain(..self.events.len().saturating_sub(EVENTS));
-        if self.held {
-            return;
-        }
         self.paths.clone_from(&reading.paths);
         self.tables.clone_from(&reading.tables);
-        self.rates = Rates::between(self.before.as_ref().unwrap_or(&reading), &reading);
-        self.rates.sort(self.order);
-        if let [Some(input), _] = self.rates.in_and_out() {
-            self.history.push_back(input);
-            self.history.drain(..self.history.len().saturating_sub(HISTORY));
+        if !self.held {
+            self.rates = Rates::between(self.before.as_ref().unwrap_or(&reading), &reading);
+            self.rates.sort(self.order);
+            if let ([Some(input), _], true) = (self.rates.in_and_out(), is_interval) {
+                self.history.push_back(input);
+                self.history.drain(..self.history.len().saturating_sub(HISTORY));
+            }
         }
+        // Also while paused: the first interval after a pause is not that of the pause.
         self.before = Some(reading);
     }
 
@@ -189,8 +200,14 @@ fn input(
     key: impl FnOnce(ratatui::crossterm::event::KeyEvent) -> KeyAction,
 ) -> Result<KeyAction> {
     let failed = |error: std::io::Error| failed("read", &error);
-    if !event::poll(wait).map_err(failed)? {
-        return Ok(KeyAction::Ignore);
+    match event::poll(wait) {
+        Ok(true) => {}
+        Ok(false) => return Ok(KeyAction::Ignore),
+        // By a signal.
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
+            return Ok(KeyAction::Ignore);
+        }
+        Err(error) => return Err(failed(error)),
     }
     Ok(match event::read().map_err(failed)? {
         Input::Key(pressed) if pressed.kind != KeyEventKind::Release => key(pressed),

@@ -26,6 +26,7 @@ pub(super) struct Selection {
 /// The state of a node at an instant.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
+    /// When the summary was read.
     pub(super) at: Instant,
     /// RFC 3339, UTC.
     pub(super) time: String,
@@ -99,6 +100,7 @@ fn read(
     wanted: &Selection,
 ) -> std::result::Result<(Reading, u64), ClientError> {
     let summary = client.summary(&pattern(&wanted.search), LISTED)?;
+    let at = Instant::now();
     let (mut events, last) = client.events_after(last)?;
     events.drain(..events.len().saturating_sub(EVENTS));
     let paths = match &wanted.paths_of {
@@ -115,6 +117,6 @@ fn read(
         Some(tables) => Some(Ok(tables?)),
         None => None,
     };
-    let (at, time) = (Instant::now(), onbeat_report::rfc3339(SystemTime::now()));
+    let time = onbeat_report::rfc3339(SystemTime::now());
     Ok((Reading { at, time, summary, events, paths, tables }, last))
 }

@@ -8,7 +8,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Modifier;
 use ratatui::widgets::Paragraph;
 
-use super::{Below, Screen};
+use super::{LowerPane, Screen};
 use crate::command::top::rates::{Order, StreamRates};
 use crate::command::top::text;
 use crate::screen::{ListedColumn, ListedRow, grid, mark_sorted, sparkline};
@@ -60,7 +60,10 @@ impl Screen {
     }
 
     fn header(&self, width: usize) -> String {
-        let head = text::head(&self.rates);
+        let head = match self.before {
+            Some(_) => text::head(&self.rates),
+            None => String::new(),
+        };
         let room = width.saturating_sub(head.chars().count() + 2).min(SPARKLINE);
         let line = sparkline(self.history.iter().copied(), room);
         let second = match &self.problem {
@@ -146,7 +149,7 @@ impl Screen {
     /// Events or paths in at most `room` lines, and their columns.
     fn below_rows(&self, room: usize, width: u16) -> (Vec<ListedRow>, Vec<ListedColumn>) {
         let most = room.saturating_sub(1).max(1);
-        if self.below == Below::Events {
+        if self.lower == LowerPane::Events {
             let event = |event: &onbeat_node::control::Event| {
                 let time = event.time.get(11..19).unwrap_or(&event.time);
                 ListedRow::new([time.to_owned(), event.to_string()])
@@ -170,8 +173,8 @@ impl Screen {
         let name = self.selected_name();
         match self.paths.as_ref().filter(|paths| Some(paths.stream.as_str()) == name) {
             None => {
-                let name = name.unwrap_or("no stream");
-                rows.push(ListedRow::new([format!("{name}: no paths with sequence recovery")]));
+                // Not yet read, or without sequence recovery.
+                rows.push(ListedRow::new([name.unwrap_or("no stream").to_owned()]));
             }
             Some(paths) => {
                 for path in &paths.paths {
@@ -225,7 +228,7 @@ impl Screen {
             "" => "/ search".into(),
             text => format!("/{text}"),
         });
-        let below = if self.below == Below::Events { "p paths" } else { "p events" };
+        let below = if self.lower == LowerPane::Events { "p paths" } else { "p events" };
         parts.push(below.into());
         parts.push(if self.show_tables { "n streams" } else { "n nodes" }.into());
         parts.push("q quit".into());

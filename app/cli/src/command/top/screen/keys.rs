@@ -3,7 +3,7 @@
 use onbeat_node::control::is_match;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
-use super::{Below, Screen};
+use super::{LowerPane, Screen};
 use crate::command::top::rates::StreamRates;
 use crate::command::top::source;
 use crate::screen::{KeyAction, is_interrupt};
@@ -36,9 +36,9 @@ impl Screen {
                 self.rates.sort(self.order);
             }
             KeyCode::Char('p') | KeyCode::Enter => {
-                self.below = match self.below {
-                    Below::Events => Below::Paths,
-                    Below::Paths => Below::Events,
+                self.lower = match self.lower {
+                    LowerPane::Events => LowerPane::Paths,
+                    LowerPane::Paths => LowerPane::Events,
                 };
             }
             KeyCode::Char('n') => self.show_tables = !self.show_tables,

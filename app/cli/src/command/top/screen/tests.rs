@@ -113,7 +113,7 @@ fn reading(start: Instant, intervals: u64) -> Reading {
 
 fn screen() -> Screen {
     let (mut screen, start) = (Screen::default(), Instant::now());
-    (0..4).for_each(|interval| screen.take(Ok(reading(start, interval))));
+    (0..4).for_each(|interval| screen.apply(Ok(reading(start, interval)), true));
     screen
 }
 
@@ -130,24 +130,28 @@ fn a_node_at_80_columns() {
 #[test]
 fn rates_are_of_the_last_interval_and_not_of_new_counters() {
     let (mut screen, start) = (Screen::default(), Instant::now());
-    screen.take(Ok(reading(start, 0)));
+    screen.apply(Ok(reading(start, 0)), true);
     assert_eq!(screen.rates.streams[0].input_per_s, None, "a single reading has no rate");
-    screen.take(Ok(reading(start, 2)));
+    screen.apply(Ok(reading(start, 2)), true);
     let rates = &screen.rates;
     let one = rates.streams.iter().find(|stream| stream.name == "axis-1").unwrap();
     assert_eq!((one.input_per_s, one.lost_per_s), (Some(2000.0), Some(10.0)));
     assert_eq!(one.paths[1].input_per_s, Some(1000.0));
+    // A reading between two intervals is no interval of the course.
+    let intervals = screen.history.len();
+    screen.apply(Ok(reading(start, 3)), false);
+    assert_eq!(screen.history.len(), intervals);
     // A new daemon counts from 0.
-    let mut restarted = reading(start, 3);
+    let mut restarted = reading(start, 4);
     restarted.summary.uptime_s = 1;
-    screen.take(Ok(restarted));
+    screen.apply(Ok(restarted), true);
     assert!(screen.rates.streams.iter().all(|stream| stream.input_per_s.is_none()));
     assert_eq!(screen.rates.in_and_out(), [None; 2]);
     // Counters that were reset.
-    let mut reset = reading(start, 4);
+    let mut reset = reading(start, 5);
     reset.summary.uptime_s = 2;
     reset.summary.detailed[0] = stream("axis-1", 5, &[]);
-    screen.take(Ok(reset));
+    screen.apply(Ok(reset), true);
     let one = screen.rates.streams.iter().find(|stream| stream.name == "axis-1").unwrap();
     assert_eq!(one.input_per_s, None);
 }
@@ -178,8 +182,7 @@ fn a_search_is_of_the_listed_and_of_the_node() {
     assert!(text(&mut screen, 80, 24).contains("/axis-2_"));
     press(&mut screen, KeyCode::Enter);
     assert_eq!(screen.listed().len(), 1);
-    assert_eq!(screen.wanted().search, "axis-2");
-    assert!(screen.is_incomplete(), "the node may have further ones");
+    assert_eq!(screen.selection().search, "axis-2");
     assert_eq!(press(&mut screen, KeyCode::Esc), KeyAction::Draw);
     assert_eq!(screen.listed().len(), 3);
     assert_eq!(press(&mut screen, KeyCode::Esc), KeyAction::Quit);
@@ -188,16 +191,15 @@ fn a_search_is_of_the_listed_and_of_the_node() {
 #[test]
 fn paths_of_the_selected_stream() {
     let mut screen = screen();
-    assert_eq!(screen.wanted().paths_of, None);
+    assert_eq!(screen.selection().paths_of, None);
     press(&mut screen, KeyCode::Enter);
-    assert_eq!(screen.wanted().paths_of.as_deref(), Some("axis-2"));
-    assert!(!screen.is_incomplete());
+    assert_eq!(screen.selection().paths_of.as_deref(), Some("axis-2"));
     let shown = text(&mut screen, 80, 24);
     assert!(shown.contains("SKEW P50") && shown.contains("-1.50 µs"), "{shown}");
     press(&mut screen, KeyCode::Down);
-    assert_eq!(screen.wanted().paths_of.as_deref(), Some("axis-1"));
+    assert_eq!(screen.selection().paths_of.as_deref(), Some("axis-1"));
     // Those of another stream are not shown as its own.
-    assert!(screen.is_incomplete() && !text(&mut screen, 80, 24).contains("-1.50 µs"));
+    assert!(!text(&mut screen, 80, 24).contains("-1.50 µs"));
     press(&mut screen, KeyCode::End);
     press(&mut screen, KeyCode::Down);
     assert_eq!(screen.selected.as_deref(), Some("evil\u{1b}[2J"));
@@ -209,9 +211,9 @@ fn paths_of_the_selected_stream() {
 fn tables_of_nodes_or_the_reason_for_none() {
     let (mut screen, start) = (screen(), Instant::now());
     press(&mut screen, KeyCode::Char('n'));
-    assert!(screen.wanted().tables && screen.is_incomplete());
+    assert!(screen.selection().tables);
     let refused = Reading { tables: Some(Err("no PRP node".into())), ..reading(start, 9) };
-    screen.take(Ok(refused));
+    screen.apply(Ok(refused), true);
     assert!(text(&mut screen, 80, 24).contains("no PRP node"));
     assert_eq!(press(&mut screen, KeyCode::Esc), KeyAction::Draw);
     assert!(text(&mut screen, 80, 24).contains("STREAM"));
@@ -220,15 +222,15 @@ fn tables_of_nodes_or_the_reason_for_none() {
 #[test]
 fn a_node_without_an_answer_keeps_its_last_rates() {
     let (mut screen, start) = (screen(), Instant::now());
-    screen.take(Err(ClientError::Unexpected));
+    screen.apply(Err(ClientError::Unexpected), true);
     let shown = text(&mut screen, 80, 24);
     assert!(shown.contains("NO ANSWER") && shown.contains("axis-1"), "{shown}");
-    screen.take(Ok(reading(start, 9)));
+    screen.apply(Ok(reading(start, 9)), true);
     assert!(!text(&mut screen, 80, 24).contains("NO ANSWER"));
     // While paused, events are kept, and nothing moves.
     press(&mut screen, KeyCode::Char(' '));
     let rates = screen.rates.time.clone();
-    screen.take(Ok(Reading { time: "later".into(), ..reading(start, 10) }));
+    screen.apply(Ok(Reading { time: "later".into(), ..reading(start, 10) }), true);
     assert_eq!(screen.rates.time, rates);
     assert!(text(&mut screen, 80, 24).contains("PAUSED"));
     assert_eq!(screen.events.back().unwrap().number, 10);
