@@ -122,6 +122,50 @@ fn with_latent_error_detection() -> String {
     )
 }
 
+/// The page of people, as a browser shows it after some server-sent events.
+#[test]
+fn a_browser_shows_nodes_with_their_ports_streams_and_events() {
+    let chromium = Command::new("chromium").arg("--version").output();
+    let chromium = chromium.is_ok_and(|ran| ran.status.success());
+    if !can_run() || !require_that(chromium, "chromium (apt-get install chromium)") {
+        return;
+    }
+    let world = network();
+    let flow = Flow::start(&world, ("talker", "listener"), 1, (GROUP, VLAN), RATE, None);
+    flow.advance(200);
+    let exporter = Exporter::start(&[]);
+    let (head, events) = get(exporter.address, "/events").expect("a response");
+    assert!(head.contains("\r\nContent-Type: text/event-stream\r\n"), "{head}");
+    let data = events.lines().find_map(|line| line.strip_prefix("data: ")).expect("an event");
+    let state: Value = serde_json::from_str(data).expect("JSON");
+    let names: Vec<&Value> =
+        state["nodes"].as_array().unwrap().iter().map(|node| &node["node"]).collect();
+    assert!(["a", "b"].iter().all(|name| names.iter().any(|node| *node == name)), "{names:?}");
+
+    let profile = TemporaryDirectory::new("browser");
+    let shown = || {
+        let mut chromium = Command::new("chromium");
+        chromium.args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--virtual-time-budget=4000",
+        ]);
+        chromium.arg(format!("--user-data-dir={}", profile.path().display()));
+        chromium.args(["--dump-dom", &format!("http://{}/", exporter.address)]);
+        let ran = chromium.stderr(Stdio::null()).output().expect("chromium");
+        let dom = String::from_utf8_lossy(&ran.stdout).into_owned();
+        dom.split("<main").nth(1).unwrap_or_default().split("</main>").next().unwrap().to_owned()
+    };
+    world.cut("path2", CutEnds::Both).expect("a cut");
+    wait_for("the trouble in the browser", || {
+        let dom = shown();
+        ["<h2>b</h2>", "path lost: 1", "path2  DOWN", "<td>axis</td>", "path1 first", " %"]
+            .into_iter()
+            .all(|text| dom.contains(text))
+    });
+}
+
 #[test]
 fn the_exposition_is_valid_and_has_the_values_of_show() {
     if !can_run() || !has_prometheus() {

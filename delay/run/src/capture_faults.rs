@@ -326,7 +326,7 @@ fn two_steps_of_a_clock_are_no_standing_queue() {
     notes(&found.outcome, "step of a clock: 200 µs ahead");
     notes(&found.outcome, "step of a clock: 200 µs back");
     assert!(found.delays.value_at(0.95).unwrap() < 60_000);
-    notes(&found.outcome, "packets of both directions take at most 21.");
+    notes(&found.outcome, "packets of both directions take at most 20.");
     // In the opposite sense.
     let clock_back = BothWays {
         added_ns: [none; 2],
@@ -334,7 +334,7 @@ fn two_steps_of_a_clock_are_no_standing_queue() {
     };
     let found = clock_back.both("two-steps-back");
     notes(&found.outcome, "step of a clock: 200 µs back");
-    notes(&found.outcome, "packets of both directions take at most 21.");
+    notes(&found.outcome, "packets of both directions take at most 20.");
     // One direction has both readings: it takes the likelier one, and names the other one.
     let one = clock.measure("two-steps-one", &["--two-clocks", "--filter", "src host 10.0.0.1"]);
     notes(&one.outcome, "Two steps of a clock in opposite directions would look the same");
