@@ -182,6 +182,8 @@ struct task_struct {
 	const struct cred *real_cred;
 	struct signal_struct *signal;
 	struct css_set *cgroups;
+	/* On PREEMPT_RT only: nesting of sections that hold the softirq lock of the CPU. */
+	int softirq_disable_cnt;
 };
 
 struct __call_single_node {

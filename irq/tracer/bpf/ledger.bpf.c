@@ -13,8 +13,11 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
 {
 	struct cpu *cpu = this_cpu();
 
-	if (cpu)
-		softirq_enter(cpu, start_of_softirq(cpu, time_of(cpu)), vector);
+	if (!cpu)
+		return 0;
+	if (is_preempted(cpu))
+		drop_preempted(cpu);
+	softirq_enter(cpu, start_of_softirq(cpu, time_of(cpu)), vector);
 	return 0;
 }
 
@@ -27,11 +30,37 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 
 	if (!cpu)
 		return 0;
+	if (is_preempted(cpu))
+		proceed_if_current(cpu);
+	if (is_preempted(cpu))
+		return 0;
 	now = time_of(cpu);
 	runner_of(cpu, bpf_get_current_task_btf(), &runner);
 	softirq_exit(cpu, end_of_softirq(cpu, now), vector, &runner);
 	measure_tail(cpu, now);
 	return 0;
+}
+
+/*
+ * PREEMPT_RT: a switch from or to the task of a softirq or poll in progress. Meanwhile NAPI threads
+ * wait for its lock, so that switches to them do not count either.
+ */
+static __always_inline bool switch_realtime(const struct task_struct *previous,
+					    const struct task_struct *next)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return true;
+	if (cpu->preempted) {
+		if (cpu->preempted == (__u64)next)
+			proceed(cpu, time_of(cpu));
+		return true;
+	}
+	if (!previous->softirq_disable_cnt || !is_active(cpu))
+		return false;
+	preempt(cpu, previous, time_of(cpu));
+	return true;
 }
 
 SEC("tp_btf/sched_switch")
@@ -42,6 +71,8 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct
 	__u64 now;
 
 	if (!kept)
+		return 0;
+	if (is_realtime() && switch_realtime(previous, next))
 		return 0;
 	out = thread_kind(previous) == THREAD_NAPI;
 	in = thread_kind(next) == THREAD_NAPI;
