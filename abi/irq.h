@@ -49,6 +49,9 @@ enum irq_kind {
 	IRQ_INTERRUPTED_IDLE,
 	IRQ_INTERRUPTED_KSOFTIRQD,
 	IRQ_INTERRUPTED_NAPI_THREAD,
+	/* Polls of one of several receive queues of a device, whose causes have the same time: id
+	 * of its NAPI instance */
+	IRQ_QUEUE,
 };
 
 /* Interrupts of the CPU's own controller. */

@@ -26,6 +26,7 @@ struct net_device {
 	int ifindex;
 	possible_net_t nd_net;
 	struct list_head ptype_all;
+	unsigned int real_num_rx_queues;
 	struct bpf_xdp_entity xdp_state[3];
 };
 
@@ -122,6 +123,7 @@ struct task_struct;
 
 struct napi_struct {
 	struct net_device *dev;
+	unsigned int napi_id;
 	struct task_struct *thread;
 };
 

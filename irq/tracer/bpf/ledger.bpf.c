@@ -109,6 +109,7 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 	struct irq_key key = {};
 	struct net_device *device;
 	bool xdp = false, full = work >= budget;
+	__u32 queue = 0;
 	__u64 now;
 
 	if (!cpu)
@@ -120,6 +121,8 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 	device = napi->dev;
 	if (device) {
 		name_device(&key, device);
+		if (device->real_num_rx_queues > 1)
+			queue = napi->napi_id;
 		xdp = has_xdp(device, XDP_MODE_DRV) || has_xdp(device, XDP_MODE_SKB);
 		key.a = xdp;
 	}
@@ -133,7 +136,7 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 	record_event(now, IRQ_POLL_END, &key, work);
 	key.a = 0;
 	key.b = 0;
-	poll_end(cpu, &key, xdp, full, work, point(cpu, now));
+	poll_end(cpu, &key, queue, xdp, full, work, point(cpu, now));
 	settle_long_run(cpu, now);
 	return 0;
 }

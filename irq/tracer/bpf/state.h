@@ -119,6 +119,11 @@ struct cpu {
 	__u32 held;
 	__u64 held_ns;
 	struct irq_key held_key;
+	/* Of the last poll: its receive queue, without a device if that has only one. The time and the
+	 * packets of the current poll that were charged. */
+	struct irq_key queue;
+	__u64 queue_ns;
+	__u64 queue_packets;
 	__u32 entries;
 	/* Start of the thread's run; its run time before that, without hard interrupts. */
 	__u64 thread_since_ns;

@@ -7,6 +7,7 @@ mod harness;
 mod many_processes;
 mod owners;
 mod preempted;
+mod queues;
 mod reader;
 mod refused;
 mod sample;
