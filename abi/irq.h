@@ -171,7 +171,7 @@ enum irq_what {
 	IRQ_DELIVER,	   /* key: beneficiary; value: packets */
 	IRQ_COUNT,	   /* the same; no time */
 	IRQ_POLL_END,	   /* key: netns, device; a: with XDP program; b: whether it received
-			    * its maximum; value: work */
+			    * its maximum; value: work, and id of its queue << 32 */
 	IRQ_FREE,	   /* a buffer is released; no time */
 	IRQ_SKIP,	   /* value: whether the following polls are skipped; no time */
 	IRQ_PASS,	   /* the time until now is common to the packets of the poll */

@@ -133,7 +133,7 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 			cpu->totals.complex += work;
 	}
 	end_rest(cpu);
-	record_event(now, IRQ_POLL_END, &key, work);
+	record_event(now, IRQ_POLL_END, &key, (__u64)queue << 32 | work);
 	key.a = 0;
 	key.b = 0;
 	poll_end(cpu, &key, queue, xdp, full, work, point(cpu, now));

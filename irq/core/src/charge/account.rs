@@ -202,6 +202,12 @@ impl Accounts {
         }
     }
 
+    pub(super) fn charge_queue(&mut self, queue: Option<ReceiveQueue>, amount: Amount) {
+        if let Some(queue) = queue.filter(|_| amount != Amount::default()) {
+            self.queues.entry(queue).or_default().add(amount);
+        }
+    }
+
     pub(super) fn interrupt(&mut self, interrupt: Interrupt, runner: Runner, ns: u64) {
         self.interrupts.entry(interrupt).or_default().add(InterruptAmount { ns, count: 1 });
         if ns != 0 {

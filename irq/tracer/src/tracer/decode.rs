@@ -140,7 +140,8 @@ pub(super) fn event(event: &irq_event) -> Option<Event> {
         irq_what::IRQ_DELIVER => EventKind::Deliver { cause: cause(key)?, packets: value },
         irq_what::IRQ_COUNT => EventKind::Count { cause: cause(key)?, packets: value },
         irq_what::IRQ_POLL_END => {
-            let polled = PollReport { work: value, xdp: key.a != 0, full: key.b != 0 };
+            let queue = Some((event.value >> 32) as u32).filter(|napi| *napi != 0);
+            let polled = PollReport { work: value, xdp: key.a != 0, full: key.b != 0, queue };
             EventKind::PollEnd { device: device(key), polled }
         }
         irq_what::IRQ_FREE => EventKind::Free,

@@ -16,7 +16,8 @@ const QUEUES: u32 = 4;
 const FLOWS: usize = 32;
 const PACKETS: u32 = 50;
 
-fn world_with_queues() -> World {
+/// A device with several receive queues, which receives by NAPI in softirq.
+pub(crate) fn world_with_queues() -> World {
     let host = || Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
     let world = World { sender: host(), receiver: host() };
     let far = VethEnd::new("r0").queues(QUEUES, QUEUES).namespace(world.receiver.namespace());
