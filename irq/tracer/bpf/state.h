@@ -80,8 +80,8 @@ struct cpu {
 	/* Time in hard interrupts, and while a softirq was preempted: no time of this CPU. */
 	__u64 away_ns;
 	/*
-	 * The preempted task of a softirq or of a poll, the time of the CPU at the preemption, and that
-	 * of hard interrupts.
+	 * The preempted task of a softirq or of a poll, the time of the CPU at the preemption, and
+	 * that of hard interrupts.
 	 */
 	__u64 preempted;
 	__u64 preempted_at_ns;
@@ -119,8 +119,8 @@ struct cpu {
 	__u32 held;
 	__u64 held_ns;
 	struct irq_key held_key;
-	/* Of the last poll: its receive queue, without a device if that has only one. The time and the
-	 * packets of the current poll that were charged. */
+	/* Of the last poll: its receive queue, without a device if that has only one. The time and
+	 * the packets of the current poll that were charged. */
 	struct irq_key queue;
 	__u64 queue_ns;
 	__u64 queue_packets;

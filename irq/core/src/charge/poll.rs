@@ -329,8 +329,7 @@ impl Poll {
                 (Some(_), _) => self.shared_ns * entry.weight() / weights,
             };
             left_ns -= part_ns;
-            let amount =
-                Amount { ns: entry.own_ns + part_ns, packets: u64::from(entry.packets) };
+            let amount = Amount { ns: entry.own_ns + part_ns, packets: u64::from(entry.packets) };
             to.charge(entry.cause, amount.ns, amount.packets);
             self.unqueued.add(amount);
         }

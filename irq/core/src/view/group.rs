@@ -106,10 +106,7 @@ impl GroupKey {
     /// Whether each process belongs to one group.
     #[must_use]
     pub fn is_of_process(self) -> bool {
-        !matches!(
-            self,
-            GroupKey::Device | GroupKey::Queue | GroupKey::Cpu | GroupKey::Node
-        )
+        !matches!(self, GroupKey::Device | GroupKey::Queue | GroupKey::Cpu | GroupKey::Node)
     }
 
     /// The group of a process; `None`: it has none, or is unknown.

@@ -54,7 +54,10 @@ fn queues_add_up_to_their_device() {
     let queues: Vec<_> = table.queues.iter().filter(|row| row.device == name).collect();
     let named: BTreeSet<&str> = queues.iter().map(|row| row.name.as_str()).collect();
     let possible: Vec<String> = (0..QUEUES).map(|number| format!("{name}/{number}")).collect();
-    assert!(named.len() > 1 && named.iter().all(|name| possible.iter().any(|p| p == name)), "{named:?}");
+    assert!(
+        named.len() > 1 && named.iter().all(|name| possible.iter().any(|p| p == name)),
+        "{named:?}"
+    );
 
     let devices = Groups::of(GroupKey::Device, &table).rows;
     let all = devices.iter().find(|row| row.name.as_ref() == Some(&name)).unwrap();
