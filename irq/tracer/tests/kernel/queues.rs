@@ -28,8 +28,9 @@ pub(crate) fn world_with_queues() -> World {
         handle.set_ipv6(name, false).unwrap();
         handle.add_address(name, IpAddr::V4(address), 24).unwrap();
         handle.set_up(name).unwrap();
-        handle.wait_carrier(name, BOUND).unwrap();
     }
+    world.sender.wait_carrier("s0", BOUND).unwrap();
+    world.receiver.wait_carrier("r0", BOUND).unwrap();
     World::give_napi_to(&world.receiver, "r0", &world.sender, "s0");
     world
 }

@@ -16,7 +16,7 @@ fn a_kernel_without_tracepoints_is_refused_by_their_names() {
     }
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
     let has = |name: &str| {
-        let symbol = format!("__tracepoint_{name}");
+        let symbol = format!("__traceiter_{name}");
         symbols.lines().any(|line| line.split_ascii_whitespace().nth(2) == Some(&symbol))
     };
     let missing: Vec<&str> = NEW.into_iter().filter(|name| !has(name)).collect();
