@@ -161,6 +161,7 @@ fn point() -> impl Strategy<Value = EventKind> {
         ),
         1 => any::<bool>().prop_map(EventKind::Skip),
         1 => Just(EventKind::Free),
+        1 => Just(EventKind::Pass),
     ]
 }
 

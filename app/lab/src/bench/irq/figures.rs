@@ -93,21 +93,6 @@ fn worst(medians: Vec<(f64, String)>) -> String {
     )
 }
 
-#[cfg(test)]
-mod tests {
-    use super::worst;
-
-    #[test]
-    fn the_mix_with_the_largest_error_is_named() {
-        let note = worst(vec![(0.5, "a".into()), (2.04, "b".into()), (1.0, "c".into())]);
-        assert_eq!(
-            note,
-            "largest median attribution error: 2.04 points, above the goal of 2 points; b"
-        );
-        assert!(worst(vec![(2.0, "a".into())]).contains("2.00 points, within"));
-    }
-}
-
 fn shares(cases: &[accuracy::AccuracyCase]) -> Counters {
     let mut counters = Counters::new([
         ("flows", ""),
@@ -168,4 +153,19 @@ fn costs(outcome: &mut Outcome, case: &overhead::OverheadCase) {
     }
     let counted = name("run time of the ledger's programs, measured separately");
     outcome.figure(counted, case.programs.table());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::worst;
+
+    #[test]
+    fn the_mix_with_the_largest_error_is_named() {
+        let note = worst(vec![(0.5, "a".into()), (2.04, "b".into()), (1.0, "c".into())]);
+        assert_eq!(
+            note,
+            "largest median attribution error: 2.04 points, above the goal of 2 points; b"
+        );
+        assert!(worst(vec![(2.0, "a".into())]).contains("2.00 points, within"));
+    }
 }
