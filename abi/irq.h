@@ -49,6 +49,9 @@ enum irq_kind {
 	IRQ_INTERRUPTED_IDLE,
 	IRQ_INTERRUPTED_KSOFTIRQD,
 	IRQ_INTERRUPTED_NAPI_THREAD,
+	/* Polls of one of several receive queues of a device, whose causes have the same time: id
+	 * of its NAPI instance */
+	IRQ_QUEUE,
 };
 
 /* Interrupts of the CPU's own controller. */
@@ -168,7 +171,7 @@ enum irq_what {
 	IRQ_DELIVER,	   /* key: beneficiary; value: packets */
 	IRQ_COUNT,	   /* the same; no time */
 	IRQ_POLL_END,	   /* key: netns, device; a: with XDP program; b: whether it received
-			    * its maximum; value: work */
+			    * its maximum; value: work, and id of its queue << 32 */
 	IRQ_FREE,	   /* a buffer is released; no time */
 	IRQ_SKIP,	   /* value: whether the following polls are skipped; no time */
 	IRQ_PASS,	   /* the time until now is common to the packets of the poll */

@@ -42,6 +42,8 @@ struct Sums {
     caused_ns: u64,
     unnamed_ns: u64,
     unrecorded_ns: u64,
+    /// Packets charged to processes.
+    packets: u64,
     /// Interval with the most processes.
     most_processes: usize,
 }
@@ -52,6 +54,8 @@ impl Sums {
         let processes = interval["processes"].as_array().expect("rows");
         let others = interval["others"]["caused_ns"].as_u64().unwrap_or(0);
         let caused: u64 = processes.iter().map(|row| number(&row["caused_ns"])).sum();
+        let packets: u64 = processes.iter().map(|row| number(&row["packets"])).sum();
+        self.packets += packets + interval["others"]["packets"].as_u64().unwrap_or(0);
         self.intervals += 1;
         self.measured_ns += number(&interval["measured_ns"]);
         self.caused_ns += caused + others;
@@ -133,11 +137,21 @@ impl Top {
                 shared.lock().unwrap().add(&interval);
             }
         });
-        Self { child, sums, reader: Some(reader) }
+        let top = Self { child, sums, reader: Some(reader) };
+        assert!(top.sums_when(|sums| sums.intervals > 0).intervals > 0, "it prints no interval");
+        top
     }
 
-    fn sums(&self) -> Sums {
-        *self.sums.lock().unwrap()
+    /// The sums, once they are as wanted, or after a bound: an interval is printed when it is over.
+    fn sums_when(&self, wanted: impl Fn(&Sums) -> bool) -> Sums {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let sums = *self.sums.lock().unwrap();
+            if wanted(&sums) || Instant::now() > deadline {
+                return sums;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
     }
 }
 
@@ -185,8 +199,8 @@ fn read_once(socket: UdpSocket) {
 }
 
 pub(crate) fn soak(runs: &mut Runs) {
-    if !can(&[Feature::Btf, Feature::Kernel(6, 3), Feature::Softirqs]) {
-        runs.skip("the ledger requires Linux 6.3 with BTF, without PREEMPT_RT");
+    if !can(&[Feature::Btf, Feature::Kernel(6, 3)]) {
+        runs.skip("the ledger requires Linux 6.3 with BTF");
         return;
     }
     let (namespace, handle) = interfaces();
@@ -208,16 +222,17 @@ pub(crate) fn soak(runs: &mut Runs) {
         samples.push(held(top.child.id()));
     }
     let rate = readers as f64 / began.elapsed().as_secs_f64();
-    let sums = top.sums();
+    let sums = top.sums_when(|sums| sums.packets >= readers);
     drop((top, holders, handle));
     assert!(samples.len() >= 40, "{} runs are too few: raise SOAK_SECONDS", samples.len());
     let series: Vec<u64> =
         (0..20).map(|n| samples[n * (samples.len() - 1) / 19].resident_kib).collect();
     eprintln!("ledger: {rate:.0} readers/s; {:?}; resident KiB: {series:?}", samples.last());
-    let Sums { caused_ns, unnamed_ns, unrecorded_ns, .. } = sums;
+    let Sums { caused_ns, unnamed_ns, unrecorded_ns, packets, .. } = sums;
     eprintln!("ledger: {sums:?}");
     let grown = grown(&samples);
     assert!(grown.is_empty(), "{grown:?}");
+    assert!(packets >= readers, "{packets} packets charged of {readers}");
     assert_eq!(unrecorded_ns, 0, "time without room in the kernel's table");
     assert!(caused_ns > 0 && unnamed_ns * 50 <= caused_ns, "{unnamed_ns} of {caused_ns} ns");
 }

@@ -26,6 +26,7 @@ struct net_device {
 	int ifindex;
 	possible_net_t nd_net;
 	struct list_head ptype_all;
+	unsigned int real_num_rx_queues;
 	struct bpf_xdp_entity xdp_state[3];
 };
 
@@ -122,6 +123,7 @@ struct task_struct;
 
 struct napi_struct {
 	struct net_device *dev;
+	unsigned int napi_id;
 	struct task_struct *thread;
 };
 
@@ -182,6 +184,8 @@ struct task_struct {
 	const struct cred *real_cred;
 	struct signal_struct *signal;
 	struct css_set *cgroups;
+	/* On PREEMPT_RT only: nesting of sections that hold the softirq lock of the CPU. */
+	int softirq_disable_cnt;
 };
 
 struct __call_single_node {

@@ -12,13 +12,13 @@ pub enum Error {
         "the kernel has no type information (BTF): {0}; requires a kernel built with CONFIG_DEBUG_INFO_BTF"
     )]
     NoTypes(libbpf_rs::Error),
-    /// The kernel lacks a tracepoint.
-    #[error("this kernel has no tracepoint {name}; requires {remedy}")]
-    NoTracepoint {
-        /// Its name.
-        name: &'static str,
-        /// A kernel that has it.
-        remedy: &'static str,
+    /// The kernel lacks tracepoints.
+    #[error("this kernel lacks tracepoints: {names}; requires {remedy}")]
+    NoTracepoints {
+        /// Their names.
+        names: String,
+        /// A kernel that has them.
+        remedy: String,
     },
     /// A table cannot be mapped into memory.
     #[error("cannot map the {octets} octets of table {table} into memory: {source}")]

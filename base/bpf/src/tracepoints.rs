@@ -18,7 +18,7 @@ impl Tracepoints {
     /// and the kernels that have it.
     ///
     /// # Errors
-    /// [`Error::NoTypes`], [`Error::NoTracepoint`]; [`Error::Kernel`]: no permission to load programs.
+    /// [`Error::NoTypes`], [`Error::NoTracepoints`]; [`Error::Kernel`]: no permission to load programs.
     pub fn require(required: &[(&'static str, &'static str)]) -> Result<Self> {
         if !may_trace() {
             // Suppresses libbpf's message on standard error.
@@ -26,12 +26,13 @@ impl Tracepoints {
             return Err(Error::kernel("load programs for tracepoints", refused.into()));
         }
         let found = Self { types: Btf::from_vmlinux().map_err(Error::NoTypes)? };
-        for (name, remedy) in required {
-            if found.arguments(name).is_none() {
-                return Err(Error::NoTracepoint { name, remedy });
-            }
+        let missing = required.iter().filter(|(name, _)| found.arguments(name).is_none());
+        let (names, mut remedies): (Vec<_>, Vec<_>) = missing.copied().unzip();
+        remedies.dedup();
+        if names.is_empty() {
+            return Ok(found);
         }
-        Ok(found)
+        Err(Error::NoTracepoints { names: names.join(", "), remedy: remedies.join(", ") })
     }
 
     /// Returns whether the kernel has a function of this name.

@@ -11,6 +11,12 @@ use nix::errno::Errno;
 
 use crate::{Error, Handle, Result, check_name, genl::Family};
 
+const NETDEV_CMD_QUEUE_GET: u8 = 10;
+const NETDEV_A_QUEUE_ID: u16 = 1;
+const NETDEV_A_QUEUE_IFINDEX: u16 = 2;
+const NETDEV_A_QUEUE_TYPE: u16 = 3;
+const NETDEV_A_QUEUE_NAPI_ID: u16 = 4;
+const NETDEV_QUEUE_TYPE_RX: u32 = 0;
 const NETDEV_CMD_NAPI_GET: u8 = 11;
 const NETDEV_A_NAPI_IFINDEX: u16 = 1;
 const NETDEV_A_NAPI_ID: u16 = 2;
@@ -47,14 +53,48 @@ pub fn instances(handle: &Handle, interface: &str) -> Result<Option<Vec<Instance
     }
 }
 
+/// Returns the number of the receive queue that a NAPI instance polls: as the driver reports it, or else the position of
+/// the instance among those of the device, by their ids. `None`: the instance or the kernel's report is absent.
+///
+/// # Errors
+/// As [`instances`].
+pub fn receive_queue(handle: &Handle, interface: &str, id: u32) -> Result<Option<u32>> {
+    let Some(mut instances) = instances(handle, interface)? else { return Ok(None) };
+    let index = handle.index(interface)?;
+    if let Some(family) = handle.namespace().run(|| Family::open("netdev"))?? {
+        let query = DefaultNla::new(NETDEV_A_QUEUE_IFINDEX, index.to_ne_bytes().to_vec());
+        let queues = family
+            .dump(NETDEV_CMD_QUEUE_GET, &[query])
+            .map_err(|failure| failure.of("read the queues", interface))?;
+        let is = |queue: &[(u16, Vec<u8>)], kind, wanted| {
+            numbers(queue).any(|found| found == (kind, wanted))
+        };
+        let polled = queues.iter().find(|queue| {
+            is(queue, NETDEV_A_QUEUE_TYPE, NETDEV_QUEUE_TYPE_RX)
+                && is(queue, NETDEV_A_QUEUE_NAPI_ID, id)
+        });
+        let number = polled.and_then(|queue| {
+            numbers(queue).find(|(kind, _)| *kind == NETDEV_A_QUEUE_ID).map(|(_, number)| number)
+        });
+        if number.is_some() {
+            return Ok(number);
+        }
+    }
+    instances.sort_by_key(|instance| instance.id);
+    Ok(instances.iter().position(|instance| instance.id == id).map(|at| at as u32))
+}
+
+/// The attributes that are numbers.
+fn numbers(attributes: &[(u16, Vec<u8>)]) -> impl Iterator<Item = (u16, u32)> + '_ {
+    let number = |value: &[u8]| value.first_chunk().copied().map(u32::from_ne_bytes);
+    attributes.iter().filter_map(move |(kind, value)| Some((*kind, number(value)?)))
+}
+
 impl Instance {
     fn read(attributes: &[(u16, Vec<u8>)]) -> Self {
         let mut instance = Instance::default();
-        for (kind, value) in attributes {
-            let Some(number) = value.first_chunk().copied().map(u32::from_ne_bytes) else {
-                continue;
-            };
-            match *kind {
+        for (kind, number) in numbers(attributes) {
+            match kind {
                 NETDEV_A_NAPI_ID => instance.id = number,
                 NETDEV_A_NAPI_IRQ => instance.irq = Some(number),
                 NETDEV_A_NAPI_PID => instance.pid = Some(number),

@@ -32,8 +32,6 @@ pub enum Feature {
     Btf,
     /// At least this version of Linux.
     Kernel(u32, u32),
-    /// Softirqs do not run in threads: a kernel without PREEMPT_RT.
-    Softirqs,
 }
 
 impl fmt::Display for Feature {
@@ -47,7 +45,6 @@ impl fmt::Display for Feature {
             Feature::BpfFilesystem => f.write_str("a BPF file system on /sys/fs/bpf"),
             Feature::Btf => f.write_str("/sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)"),
             Feature::Kernel(major, minor) => write!(f, "Linux {major}.{minor}"),
-            Feature::Softirqs => f.write_str("a kernel without PREEMPT_RT"),
         }
     }
 }
@@ -85,11 +82,6 @@ impl Feature {
             Feature::Btf => {
                 let there = Path::new("/sys/kernel/btf/vmlinux").exists();
                 return (!there).then(|| "there is no such file".into());
-            }
-            Feature::Softirqs => {
-                let realtime = std::fs::read_to_string("/sys/kernel/realtime");
-                let is = realtime.is_ok_and(|text| text.trim() == "1");
-                return is.then(|| "/sys/kernel/realtime is 1".into());
             }
             Feature::Kernel(major, minor) => {
                 let release = nix::sys::utsname::uname()

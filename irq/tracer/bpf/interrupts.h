@@ -54,7 +54,7 @@ static __always_inline void sent_from(struct cpu *cpu, struct sender *sender, __
 		sender->by = IRQ_SENDER_PROCESS;
 		owner.pid = key->a;
 		owner.start_ticks = key->b;
-	} else if (cpu->softirq || cpu->thread) {
+	} else if (is_active(cpu)) {
 		sender->by = IRQ_SENDER_SOFTIRQ;
 		owner.pid = cpu->softirq ? cpu->softirq - 1 : NET_RX_SOFTIRQ;
 	} else {

@@ -13,8 +13,11 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
 {
 	struct cpu *cpu = this_cpu();
 
-	if (cpu)
-		softirq_enter(cpu, start_of_softirq(cpu, time_of(cpu)), vector);
+	if (!cpu)
+		return 0;
+	if (is_preempted(cpu))
+		drop_preempted(cpu);
+	softirq_enter(cpu, start_of_softirq(cpu, time_of(cpu)), vector);
 	return 0;
 }
 
@@ -27,11 +30,37 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 
 	if (!cpu)
 		return 0;
+	if (is_preempted(cpu))
+		proceed_if_current(cpu);
+	if (is_preempted(cpu))
+		return 0;
 	now = time_of(cpu);
 	runner_of(cpu, bpf_get_current_task_btf(), &runner);
 	softirq_exit(cpu, end_of_softirq(cpu, now), vector, &runner);
 	measure_tail(cpu, now);
 	return 0;
+}
+
+/*
+ * PREEMPT_RT: a switch from or to the task of a softirq or poll in progress. Meanwhile NAPI threads
+ * wait for its lock, so that switches to them do not count either.
+ */
+static __always_inline bool switch_realtime(const struct task_struct *previous,
+					    const struct task_struct *next)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return true;
+	if (cpu->preempted) {
+		if (cpu->preempted == (__u64)next)
+			proceed(cpu, time_of(cpu));
+		return true;
+	}
+	if (!previous->softirq_disable_cnt || !is_active(cpu))
+		return false;
+	preempt(cpu, previous, time_of(cpu));
+	return true;
 }
 
 SEC("tp_btf/sched_switch")
@@ -42,6 +71,8 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct
 	__u64 now;
 
 	if (!kept)
+		return 0;
+	if (is_realtime() && switch_realtime(previous, next))
 		return 0;
 	out = thread_kind(previous) == THREAD_NAPI;
 	in = thread_kind(next) == THREAD_NAPI;
@@ -78,6 +109,7 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 	struct irq_key key = {};
 	struct net_device *device;
 	bool xdp = false, full = work >= budget;
+	__u32 queue = 0;
 	__u64 now;
 
 	if (!cpu)
@@ -89,6 +121,8 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 	device = napi->dev;
 	if (device) {
 		name_device(&key, device);
+		if (device->real_num_rx_queues > 1)
+			queue = napi->napi_id;
 		xdp = has_xdp(device, XDP_MODE_DRV) || has_xdp(device, XDP_MODE_SKB);
 		key.a = xdp;
 	}
@@ -99,10 +133,10 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 			cpu->totals.complex += work;
 	}
 	end_rest(cpu);
-	record_event(now, IRQ_POLL_END, &key, work);
+	record_event(now, IRQ_POLL_END, &key, (__u64)queue << 32 | work);
 	key.a = 0;
 	key.b = 0;
-	poll_end(cpu, &key, xdp, full, work, point(cpu, now));
+	poll_end(cpu, &key, queue, xdp, full, work, point(cpu, now));
 	settle_long_run(cpu, now);
 	return 0;
 }

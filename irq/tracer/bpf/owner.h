@@ -34,6 +34,10 @@ static __always_inline enum thread thread_kind(const struct task_struct *task)
 	if (task->comm[0] == 'n' && task->comm[1] == 'a' && task->comm[2] == 'p' &&
 	    task->comm[3] == 'i' && task->comm[4] == '/')
 		return THREAD_NAPI;
+	/* Of the packets that a CPU queued (Linux 6.10, always with PREEMPT_RT). */
+	if (task->comm[0] == 'b' && task->comm[1] == 'a' && task->comm[2] == 'c' &&
+	    task->comm[3] == 'k' && task->comm[4] == 'l')
+		return THREAD_NAPI;
 	if (task->comm[0] == 'k' && task->comm[1] == 's' && task->comm[2] == 'o' &&
 	    task->comm[3] == 'f' && task->comm[4] == 't')
 		return THREAD_KSOFTIRQD;
@@ -67,14 +71,28 @@ static __always_inline void runner_of(struct cpu *cpu, const struct task_struct 
 	key->b = owner.start_ticks;
 }
 
+/* The loader walks over open files soon. */
+static __always_inline void request_walk(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu)
+		cpu->totals.unowned++;
+}
+
 /* Records the process that has a socket open, if its owner is not known yet. */
 static __always_inline void record_owner(struct sock *sk, struct task_struct *task)
 {
 	struct owner_record now = {.kind = IRQ_OWNER};
 
+	save_process(task);
+	if (is_realtime()) {
+		/* No memory can be allocated where preemption is off: a walk finds the owner. */
+		request_walk();
+		return;
+	}
 	now.owner = owner_of(task);
 	bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);
-	save_process(task);
 }
 
 #define AF_PACKET 17
@@ -103,6 +121,16 @@ static __always_inline void note(struct sock *sk, const struct owner_record *rec
 	bpf_map_update_elem(&socket_owners, &number, &owner, BPF_ANY);
 }
 
+/* Whether a socket has this reader by its number. */
+static __always_inline bool is_noted(struct sock *sk, const struct owner_record *record)
+{
+	__u64 number = number_of(sk);
+	struct irq_socket_owner *known = bpf_map_lookup_elem(&socket_owners, &number);
+
+	return known && known->kind == IRQ_READER && known->owner.pid == record->owner.pid &&
+	       known->owner.start_ticks == record->owner.start_ticks;
+}
+
 /* Records the reader of a socket, if it has changed. */
 static __always_inline void record_reader(struct sock *sk, struct task_struct *task)
 {
@@ -114,10 +142,14 @@ static __always_inline void record_reader(struct sock *sk, struct task_struct *t
 	if (known && known->owner.pid == (__u32)task->tgid && known->start_boottime == start)
 		return;
 	now.owner = owner_of(task);
+	if (!known && is_realtime() && is_noted(sk, &now))
+		return;
 	save_process(task);
 	another = known && known->kind == IRQ_OWNER;
 	if (!known) {
-		bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);
+		/* As in record_owner(); packets are charged to the noted reader. */
+		if (!is_realtime())
+			bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);
 		note(sk, &now);
 	} else {
 		if (known->kind != IRQ_READER && known->noted)

@@ -23,6 +23,10 @@ static __always_inline void catch_up(struct cpu *cpu)
 {
 	struct task_struct *task;
 
+	if (is_preempted(cpu)) {
+		proceed_if_current(cpu);
+		return;
+	}
 	if (cpu->thread || cpu->softirq)
 		return;
 	task = bpf_get_current_task_btf();

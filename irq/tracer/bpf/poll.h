@@ -38,6 +38,15 @@ static __always_inline __u64 weight(const struct entry *e)
 	return (__u64)e->packets + e->merged;
 }
 
+/* Charges the receive queue of a poll that is over. */
+static __always_inline void charge_queue(struct cpu *cpu)
+{
+	if (cpu->queue.device)
+		charge(cpu, &cpu->queue, cpu->queue_ns, cpu->queue_packets);
+	cpu->queue_ns = 0;
+	cpu->queue_packets = 0;
+}
+
 /* Charges the entries with their own time, their parts of the common time, and their packets. */
 __noinline int share(struct cpu *cpu)
 {
@@ -62,10 +71,14 @@ __noinline int share(struct cpu *cpu)
 		left_ns -= part_ns;
 		charge(cpu, &e->key, e->own_ns + part_ns, e->packets);
 		cpu->totals.packets += e->packets;
+		cpu->queue_ns += e->own_ns + part_ns;
+		cpu->queue_packets += e->packets;
 		e->own_ns = 0;
 		e->packets = 0;
 		e->merged = 0;
 	}
+	if (cpu->over)
+		charge_queue(cpu);
 	cpu->entries = 0;
 	cpu->shared_ns = 0;
 	cpu->over = false;
@@ -319,14 +332,19 @@ static __always_inline void release(struct cpu *cpu)
 	cpu->held_ns = 0;
 }
 
-static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bool xdp, bool full,
-				     __u32 work, __u64 ns)
+/* `queue`: the id of the polled instance of a device with several receive queues, or 0. */
+static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, __u32 queue, bool xdp,
+				     bool full, __u32 work, __u64 ns)
 {
 	__u32 left = 0;
 	bool all_kept;
 
 	if (cpu->over)
 		share(cpu);
+	cpu->queue.kind = IRQ_QUEUE;
+	cpu->queue.netns = device->netns;
+	cpu->queue.device = queue ? device->device : 0;
+	cpu->queue.a = queue;
 	cpu->shared_ns += ns;
 	cpu->delivered = false;
 	cpu->last_sk = 0;
@@ -369,6 +387,9 @@ static __always_inline void poll_reset(struct cpu *cpu)
 	clear_arrivals(cpu);
 	cpu->held = 0;
 	cpu->held_ns = 0;
+	cpu->queue.device = 0;
+	cpu->queue_ns = 0;
+	cpu->queue_packets = 0;
 	cpu->last_sk = 0;
 	cpu->last_skb = 0;
 	cpu->last_dev = 0;

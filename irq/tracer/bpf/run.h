@@ -13,7 +13,13 @@ static __always_inline bool receives(const struct cpu *cpu)
 {
 	bool rx = cpu->softirq ? cpu->softirq == NET_RX_SOFTIRQ + 1 : cpu->thread;
 
-	return rx && !cpu->hardirqs;
+	return rx && !cpu->hardirqs && !is_preempted(cpu);
+}
+
+/* Whether a softirq or a NAPI thread runs. */
+static __always_inline bool is_active(const struct cpu *cpu)
+{
+	return (cpu->softirq || cpu->thread) && !is_preempted(cpu);
 }
 
 /* Time since the last event. */
@@ -123,6 +129,49 @@ static __always_inline void thread_out(struct cpu *cpu, __u64 now, __u64 ran_ns)
 }
 
 /*
+ * PREEMPT_RT: a softirq, and a poll of a NAPI thread, hold a lock of the CPU, so that no other one
+ * runs there until their task continues. Meanwhile the time of the CPU stops.
+ */
+static __always_inline void preempt(struct cpu *cpu, const struct task_struct *task, __u64 now)
+{
+	cpu->preempted = (__u64)task;
+	cpu->preempted_at_ns = now;
+	cpu->preempted_hardirq_ns = cpu->totals.hardirq_ns;
+}
+
+static __always_inline void proceed(struct cpu *cpu, __u64 now)
+{
+	__sync_fetch_and_add(&cpu->away_ns, now - cpu->preempted_at_ns);
+	/* The thread's run time does not contain these. */
+	cpu->thread_ran_ns -= cpu->totals.hardirq_ns - cpu->preempted_hardirq_ns;
+	cpu->left_ns = cpu->preempted_at_ns;
+	cpu->interrupted_ns = 0;
+	cpu->preempted = 0;
+}
+
+/* The task of the preempted softirq runs, and the switch to it was not observed. */
+static __always_inline void proceed_if_current(struct cpu *cpu)
+{
+	if (cpu->preempted == (__u64)bpf_get_current_task_btf())
+		proceed(cpu, time_of(cpu));
+}
+
+/*
+ * Before a softirq starts: one that is preempted then is dropped, in a kernel without such a lock
+ * (since Linux 6.18 if it is configured so).
+ */
+static __always_inline void drop_preempted(struct cpu *cpu)
+{
+	proceed_if_current(cpu);
+	if (!cpu->preempted)
+		return;
+	proceed(cpu, time_of(cpu));
+	cpu->totals.lost_ns += cpu->run_ns;
+	abandon(cpu);
+	cpu->thread = false;
+}
+
+/*
  * The start of a softirq: with the end of the hard interrupt that raised it, whose programs and
  * whose exit are then part of the softirq.
  */
@@ -132,6 +181,8 @@ static __always_inline __u64 start_of_softirq(const struct cpu *cpu, __u64 now)
 {
 	__u64 since = cpu->interrupted_ns;
 
+	if (is_realtime())
+		return now;
 	return now - since < EXIT_OF_INTERRUPT_NS && since >= cpu->mark_ns ? since : now;
 }
 
@@ -184,7 +235,7 @@ static __always_inline void hardirq_enter(struct cpu *cpu)
 	if (cpu->hardirqs++)
 		return;
 	cpu->hardirq_since_ns = bpf_ktime_get_ns();
-	cpu->interrupted_ns = cpu->hardirq_since_ns - cpu->totals.hardirq_ns;
+	cpu->interrupted_ns = cpu->hardirq_since_ns - cpu->away_ns;
 }
 
 /*
@@ -195,7 +246,7 @@ static __always_inline __u64 around_handler(const struct cpu *cpu)
 {
 	__u64 since = cpu->interrupted_ns - cpu->left_ns;
 
-	if (cpu->softirq || cpu->thread || cpu->interrupted_ns < cpu->left_ns)
+	if (is_active(cpu) || cpu->interrupted_ns < cpu->left_ns)
 		return 0;
 	return since < entry_ns ? since : entry_ns;
 }
@@ -210,6 +261,7 @@ static __always_inline void hardirq_exit(struct cpu *cpu, const struct irq_key *
 		return;
 	ns = bpf_ktime_get_ns() - cpu->hardirq_since_ns;
 	cpu->totals.hardirq_ns += ns;
+	cpu->away_ns += ns;
 	if (interrupted->kind != IRQ_INTERRUPTED_IDLE)
 		ns += around_handler(cpu);
 	cpu->left_ns = cpu->interrupted_ns;

@@ -77,6 +77,15 @@ struct cpu {
 	 */
 	__u32 hardirqs;
 	__u64 hardirq_since_ns;
+	/* Time in hard interrupts, and while a softirq was preempted: no time of this CPU. */
+	__u64 away_ns;
+	/*
+	 * The preempted task of a softirq or of a poll, the time of the CPU at the preemption, and
+	 * that of hard interrupts.
+	 */
+	__u64 preempted;
+	__u64 preempted_at_ns;
+	__u64 preempted_hardirq_ns;
 	/* The end of the last hard interrupt or softirq. */
 	__u64 left_ns;
 	/*
@@ -110,6 +119,11 @@ struct cpu {
 	__u32 held;
 	__u64 held_ns;
 	struct irq_key held_key;
+	/* Of the last poll: its receive queue, without a device if that has only one. The time and
+	 * the packets of the current poll that were charged. */
+	struct irq_key queue;
+	__u64 queue_ns;
+	__u64 queue_packets;
 	__u32 entries;
 	/* Start of the thread's run; its run time before that, without hard interrupts. */
 	__u64 thread_since_ns;
@@ -239,15 +253,27 @@ static __always_inline struct cpu *this_cpu(void)
 	return kept ? bpf_map_lookup_elem(&cpus, &zero) : NULL;
 }
 
-/* The time of a CPU, which does not advance in hard interrupts. */
+/* PREEMPT_RT: softirqs run in tasks, which are preempted. */
+static __always_inline bool is_realtime(void)
+{
+	return bpf_core_field_exists(struct task_struct, softirq_disable_cnt);
+}
+
+/* Whether the task of a softirq, or of a poll, waits for its CPU. */
+static __always_inline bool is_preempted(const struct cpu *cpu)
+{
+	return is_realtime() && cpu->preempted;
+}
+
+/* The time of a CPU, which does not advance in hard interrupts and while a softirq is preempted. */
 static __always_inline __u64 time_of(struct cpu *cpu)
 {
-	volatile __u64 *hardirq_ns = &cpu->totals.hardirq_ns;
-	__u64 before = *hardirq_ns, now = bpf_ktime_get_ns();
+	volatile __u64 *away_ns = &cpu->away_ns;
+	__u64 before = *away_ns, now = bpf_ktime_get_ns();
 
 	/* An interrupt came in between; a second one at once is rare, and its error small. */
-	if (*hardirq_ns != before) {
-		before = *hardirq_ns;
+	if (*away_ns != before) {
+		before = *away_ns;
 		now = bpf_ktime_get_ns();
 	}
 	return now - before;

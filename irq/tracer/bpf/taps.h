@@ -160,7 +160,7 @@ static __always_inline void begin_taps(struct cpu *cpu, const struct net_device 
 /* All taps received the packet. */
 __noinline int end_taps(struct cpu *cpu)
 {
-	__u64 since, now;
+	__u64 since, now, ns;
 	__u32 i;
 
 	if (!cpu)
@@ -172,7 +172,9 @@ __noinline int end_taps(struct cpu *cpu)
 		__u64 until = since + (now - since) * (i + 1) / cpu->taps;
 
 		record_event(until, IRQ_TAP, key, 1);
-		charge(cpu, key, point(cpu, until), 1);
+		ns = point(cpu, until);
+		charge(cpu, key, ns, 1);
+		cpu->queue_ns += ns;
 		cpu->totals.packets++;
 		cpu->totals.tapped++;
 	}

@@ -10,12 +10,6 @@ pub enum Error {
     /// A BPF program.
     #[error(transparent)]
     Bpf(#[from] onbeat_bpf::Error),
-    /// Softirqs are preempted: the time between two events of a CPU is not that of packets.
-    #[error(
-        "the ledger cannot measure softirqs on this kernel: PREEMPT_RT preempts them; use a \
-         kernel without PREEMPT_RT"
-    )]
-    PreemptRt,
     /// A value of a table has an unknown size.
     #[error("unknown value of {octets} octets in table {table}; use the programs of this version")]
     Foreign {

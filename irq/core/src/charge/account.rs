@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Attribution, Cause, Interrupt, InterruptAmount, Owner, Process, Runner};
+use super::{Attribution, Cause, Interrupt, InterruptAmount, Owner, Process, ReceiveQueue, Runner};
 
 /// Time and packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub struct Accounts {
     pub caused: BTreeMap<Cause, Amount>,
     /// The same time by the task it interrupted, in nanoseconds.
     pub suffered: BTreeMap<Runner, u64>,
+    /// The part of it in polls of devices with several receive queues, by queue.
+    pub queues: BTreeMap<ReceiveQueue, Amount>,
     /// All softirq time, in nanoseconds, without the hard interrupts within.
     pub measured_ns: u64,
     /// Hard interrupt time by interrupt.
@@ -145,6 +147,9 @@ impl Accounts {
         for (interrupt, amount) in &other.interrupts {
             self.interrupts.entry(*interrupt).or_default().add(*amount);
         }
+        for (queue, amount) in &other.queues {
+            self.queues.entry(*queue).or_default().add(*amount);
+        }
         add(&mut self.suffered, &other.suffered);
         add(&mut self.interrupted, &other.interrupted);
         self.measured_ns += other.measured_ns;
@@ -158,6 +163,10 @@ impl Accounts {
             let before = earlier.caused.get(cause).copied().unwrap_or_default();
             (*cause, amount.since(before))
         });
+        let queues = self.queues.iter().map(|(queue, amount)| {
+            let before = earlier.queues.get(queue).copied().unwrap_or_default();
+            (*queue, amount.since(before))
+        });
         let interrupts = self.interrupts.iter().map(|(interrupt, amount)| {
             let before = earlier.interrupts.get(interrupt).copied().unwrap_or_default();
             (*interrupt, amount.since(before))
@@ -165,6 +174,7 @@ impl Accounts {
         Accounts {
             caused: caused.filter(|(_, amount)| *amount != Amount::default()).collect(),
             suffered: since(&self.suffered, &earlier.suffered),
+            queues: queues.filter(|(_, amount)| *amount != Amount::default()).collect(),
             interrupts: interrupts
                 .filter(|(_, amount)| *amount != InterruptAmount::default())
                 .collect(),
@@ -189,6 +199,12 @@ impl Accounts {
     pub(super) fn charge(&mut self, cause: Cause, ns: u64, packets: u64) {
         if ns != 0 || packets != 0 {
             self.caused.entry(cause).or_default().add(Amount { ns, packets });
+        }
+    }
+
+    pub(super) fn charge_queue(&mut self, queue: Option<ReceiveQueue>, amount: Amount) {
+        if let Some(queue) = queue.filter(|_| amount != Amount::default()) {
+            self.queues.entry(queue).or_default().add(amount);
         }
     }
 

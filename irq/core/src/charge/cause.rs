@@ -93,6 +93,17 @@ impl fmt::Display for Device {
     }
 }
 
+/// A receive queue of a device with several.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct ReceiveQueue {
+    /// The device.
+    pub device: Device,
+    /// The id of the queue's NAPI instance.
+    pub napi: u32,
+}
+
 /// The cause of softirq time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", from = "CauseRecord")]

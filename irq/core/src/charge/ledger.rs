@@ -104,7 +104,7 @@ impl Cpu {
             }
             EventKind::Tap(cause) => {
                 let ns = self.point(now);
-                self.accounts.charge(cause, ns, 1);
+                self.poll.tap(cause, ns, &mut self.accounts);
             }
             EventKind::PollEnd { device, polled } => {
                 let ns = self.point(now);

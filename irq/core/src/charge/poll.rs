@@ -10,7 +10,7 @@
 //! common time. GRO may keep packets of a poll that used its whole budget: the next poll of the device delivers
 //! them. Their part of the first poll's time is held until then.
 
-use super::{Accounts, Cause, Class, Device};
+use super::{Accounts, Amount, Cause, Class, Device, ReceiveQueue};
 
 #[cfg(test)]
 mod tests;
@@ -72,6 +72,8 @@ pub struct PollReport {
     /// Whether the poll used its whole budget: the device is polled again, and GRO keeps what it has not merged
     /// to the end.
     pub full: bool,
+    /// The id of the NAPI instance, if the device has several receive queues.
+    pub queue: Option<u32>,
 }
 
 /// The current poll, or the last one.
@@ -87,6 +89,10 @@ pub(super) struct Poll {
     freed: u32,
     arrivals: Arrivals,
     held: Option<GroRemainder>,
+    /// The receive queue of the last poll, if its device has several.
+    queue: Option<ReceiveQueue>,
+    /// The time and the packets of the current poll that were charged to causes, and not to its queue yet.
+    unqueued: Amount,
     /// Whether polls are skipped.
     skipped: bool,
 }
@@ -164,6 +170,12 @@ impl Poll {
         }
     }
 
+    /// Charges a packet socket with a packet that others receive too.
+    pub(super) fn tap(&mut self, cause: Cause, ns: u64, to: &mut Accounts) {
+        to.charge(cause, ns, 1);
+        self.unqueued.ns += ns;
+    }
+
     /// Records a freed buffer: in a poll without packets, that of a transmitted packet.
     pub(super) fn free(&mut self) {
         self.freed += 1;
@@ -180,10 +192,11 @@ impl Poll {
 
     /// Ends the poll, `ns` after the last event.
     pub(super) fn end(&mut self, device: Device, polled: PollReport, ns: u64, to: &mut Accounts) {
-        let PollReport { work, xdp, .. } = polled;
+        let PollReport { work, xdp, queue, .. } = polled;
         if self.over {
             self.share(to);
         }
+        self.queue = queue.map(|napi| ReceiveQueue { device, napi });
         self.shared_ns += ns;
         self.delivered = false;
         // Packets that did not arrive from a device, such as those that XDP passed to a socket.
@@ -211,7 +224,8 @@ impl Poll {
     /// Releases the time held for packets of a device, and holds the part of those now in GRO. Returns whether
     /// all packets of the poll are held, and the number of packets that an XDP program took beyond its observed
     /// drops: those that neither arrived nor were kept.
-    fn hold(&mut self, device: Device, PollReport { work, xdp, full }: PollReport) -> (bool, u32) {
+    fn hold(&mut self, device: Device, polled: PollReport) -> (bool, u32) {
+        let PollReport { work, xdp, full, .. } = polled;
         let Arrivals { packets, merged, by_xdp, unannounced, .. } =
             std::mem::take(&mut self.arrivals);
         let mut taken = work;
@@ -315,7 +329,14 @@ impl Poll {
                 (Some(_), _) => self.shared_ns * entry.weight() / weights,
             };
             left_ns -= part_ns;
-            to.charge(entry.cause, entry.own_ns + part_ns, entry.packets.into());
+            let amount = Amount { ns: entry.own_ns + part_ns, packets: u64::from(entry.packets) };
+            to.charge(entry.cause, amount.ns, amount.packets);
+            self.unqueued.add(amount);
+        }
+        drop(entries);
+        if self.over {
+            // The queue is known when the poll is over.
+            to.charge_queue(self.queue, std::mem::take(&mut self.unqueued));
         }
         self.shared_ns = 0;
         self.over = false;

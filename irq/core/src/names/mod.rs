@@ -5,7 +5,7 @@ mod octets;
 
 pub use octets::Octets;
 
-use crate::charge::{Device, Process};
+use crate::charge::{Device, Process, ReceiveQueue};
 
 /// Resolves the numbers of accounts to names.
 pub trait Names {
@@ -14,6 +14,10 @@ pub trait Names {
     /// The name of a device; for a device of another network namespace, followed by `@` and the inode of that
     /// namespace.
     fn device(&mut self, device: Device) -> String;
+    /// The name of a receive queue: the device, and the number of the queue.
+    fn queue(&mut self, queue: ReceiveQueue) -> String {
+        format!("{}/napi-{}", self.device(queue.device), queue.napi)
+    }
     /// The name of a drop reason.
     fn reason(&mut self, reason: u32) -> String;
     /// The name of an interrupt line.

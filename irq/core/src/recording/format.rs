@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::charge::sample::{CauseMoments, Estimate, Sample};
 use crate::charge::{
-    Accounts, Amount, Attribution, Cause, Device, Interrupt, InterruptAmount, Process, Runner,
+    Accounts, Amount, Attribution, Cause, Device, Interrupt, InterruptAmount, Process,
+    ReceiveQueue, Runner,
 };
 use crate::names::Octets;
 use crate::{Interval, OwnCost, Tick};
@@ -117,6 +118,13 @@ pub enum NameRecord {
         /// Its name, with `@` and the inode of its network namespace if that is another one.
         name: String,
     },
+    /// A receive queue.
+    Queue {
+        /// The queue.
+        queue: ReceiveQueue,
+        /// Its name.
+        name: String,
+    },
     /// A drop reason.
     Reason {
         /// The kernel's number.
@@ -165,6 +173,9 @@ pub struct CpuLine {
     pub caused: Vec<(Cause, u64, u64)>,
     /// By interrupted task: runner, nanoseconds.
     pub suffered: Vec<(Runner, u64)>,
+    /// By receive queue, of devices with several: queue, nanoseconds, packets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<(ReceiveQueue, u64, u64)>,
     /// Hard interrupts: interrupt, nanoseconds, number. None in earlier recordings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interrupts: Vec<(Interrupt, u64, u64)>,
@@ -222,6 +233,11 @@ impl CpuLine {
             hardirq_ns: accounts.hardirq_ns,
             caused: caused.map(|(cause, amount)| (*cause, amount.ns, amount.packets)).collect(),
             suffered: accounts.suffered.iter().map(|(runner, ns)| (*runner, *ns)).collect(),
+            queues: accounts
+                .queues
+                .iter()
+                .map(|(queue, amount)| (*queue, amount.ns, amount.packets))
+                .collect(),
             interrupts: accounts
                 .interrupts
                 .iter()
@@ -254,6 +270,11 @@ impl CpuLine {
         Accounts {
             caused: caused.map(|&(cause, ns, packets)| (cause, Amount { ns, packets })).collect(),
             suffered: self.suffered.iter().copied().collect(),
+            queues: self
+                .queues
+                .iter()
+                .map(|&(queue, ns, packets)| (queue, Amount { ns, packets }))
+                .collect(),
             interrupts: self
                 .interrupts
                 .iter()

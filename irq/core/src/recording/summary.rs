@@ -9,7 +9,7 @@ use super::{
 use crate::OwnCost;
 use crate::charge::sample::{Estimate, Sample};
 use crate::charge::tick::{Balance, Compensation, GAMMA, InterruptsPerTick};
-use crate::charge::{Accounts, Attribution, Cause, Device, Owner, Process};
+use crate::charge::{Accounts, Attribution, Cause, Device, Owner, Process, ReceiveQueue};
 use crate::names::{Description, Names, ProcessInfo};
 
 /// A recording as a whole.
@@ -41,6 +41,7 @@ pub struct Summary {
     owners: HashMap<u64, Owner>,
     processes: HashMap<Process, Description>,
     devices: HashMap<Device, String>,
+    queues: HashMap<ReceiveQueue, String>,
     reasons: HashMap<u32, String>,
     lines: HashMap<u32, String>,
 }
@@ -164,6 +165,7 @@ impl Summary {
                 self.processes.insert(process, Description { command, cgroup, container, user });
             }
             NameRecord::Device { device, name } => drop(self.devices.insert(device, name)),
+            NameRecord::Queue { queue, name } => drop(self.queues.insert(queue, name)),
             NameRecord::Reason { reason, name } => drop(self.reasons.insert(reason, name)),
             NameRecord::InterruptLine { number, name } => drop(self.lines.insert(number, name)),
         }
@@ -219,6 +221,13 @@ impl Names for Summary {
 
     fn device(&mut self, device: Device) -> String {
         self.devices.get(&device).cloned().unwrap_or_else(|| device.to_string())
+    }
+
+    fn queue(&mut self, queue: ReceiveQueue) -> String {
+        match self.queues.get(&queue) {
+            Some(name) => name.clone(),
+            None => format!("{}/napi-{}", self.device(queue.device), queue.napi),
+        }
     }
 
     fn reason(&mut self, reason: u32) -> String {

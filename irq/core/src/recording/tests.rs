@@ -6,13 +6,14 @@ use super::*;
 use crate::charge::sample::Sample;
 use crate::charge::{
     Accounts, Amount, Attribution, Cause, Class, Device, Interrupt, InterruptAmount, Owner,
-    Process, Runner,
+    Process, ReceiveQueue, Runner,
 };
 use crate::names::{Description, Names, ProcessInfo};
 use crate::view::Table;
 use crate::{Interval, OwnCost, Tick};
 
 const ETH0: Device = Device { netns: 1, index: 2 };
+const QUEUE: ReceiveQueue = ReceiveQueue { device: ETH0, napi: 8 };
 const SERVER: Process = Process { pid: 10, start_ticks: 1 };
 const VICTIM: Process = Process { pid: 20, start_ticks: 2 };
 const MS: u64 = 1_000_000;
@@ -38,6 +39,10 @@ impl Names for FixedNames {
     fn line(&mut self, number: u32) -> String {
         format!("nic-{number}")
     }
+
+    fn queue(&mut self, _: ReceiveQueue) -> String {
+        "eth2/3".into()
+    }
 }
 
 /// On CPU 1: 60 ms for the server, some of it before it read from its socket; 30 ms for packets that are
@@ -53,6 +58,7 @@ fn interval(number: u64, process: bool) -> Interval {
     let accounts = Accounts {
         caused: [(to_server, amount(60 * MS, 60)), (dropped, amount(30 * MS, 30))].into(),
         suffered: [(Runner::Process(VICTIM), 90 * MS)].into(),
+        queues: [(QUEUE, amount(80 * MS, 90))].into(),
         measured_ns: 90 * MS,
         interrupts: [(Interrupt::Line(5), InterruptAmount { ns: MS, count: 7 })].into(),
         interrupted: [(Runner::Process(VICTIM), MS)].into(),
@@ -121,6 +127,9 @@ fn written_values_are_read_back() {
     assert_eq!(total.interrupts, [(Interrupt::Line(5), interrupts)].into());
     assert_eq!((total.interrupted_ns(VICTIM), total.interrupt_imbalance_ns()), (4 * MS, 0));
     assert_eq!(found.line(5), "nic-5");
+    assert_eq!(total.queues, [(QUEUE, Amount { ns: 320 * MS, packets: 360 })].into());
+    assert_eq!(found.queue(QUEUE), "eth2/3");
+    assert_eq!(found.queue(ReceiveQueue { napi: 9, ..QUEUE }), "eth2/napi-9");
     assert_eq!((total.measured_ns, total.hardirq_ns, total.imbalance_ns()), (360 * MS, 4 * MS, 0));
     // Packets from before the first read count for the reader.
     let to_server =

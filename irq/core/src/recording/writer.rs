@@ -9,7 +9,7 @@ use super::{
     VERSION,
 };
 use crate::charge::{
-    Attribution, Cause, Class, Device, Interrupt, IpiSender, Owner, Process, Runner,
+    Attribution, Cause, Class, Device, Interrupt, IpiSender, Owner, Process, ReceiveQueue, Runner,
 };
 use crate::names::{Description, Names};
 use crate::{Interval, OwnCost, Tick};
@@ -29,6 +29,7 @@ pub struct Writer<W> {
     into: W,
     processes: HashMap<Process, Option<Description>>,
     devices: HashMap<Device, String>,
+    queues: HashMap<ReceiveQueue, String>,
     reasons: HashMap<u32, String>,
     lines: HashMap<u32, String>,
     /// Referenced sockets without a known reader; for some an estimate was written.
@@ -48,6 +49,7 @@ impl<W: Write> Writer<W> {
             into,
             processes: HashMap::new(),
             devices: HashMap::new(),
+            queues: HashMap::new(),
             reasons: HashMap::new(),
             lines: HashMap::new(),
             unread: BTreeSet::new(),
@@ -136,6 +138,10 @@ impl<W: Write> Writer<W> {
         for (device, name) in news(&mut self.devices, &mentioned.devices, of_device) {
             self.line(&Line::Named(NameRecord::Device { device, name }))?;
         }
+        let of_queue = |queue| names.queue(queue);
+        for (queue, name) in news(&mut self.queues, &mentioned.queues, of_queue) {
+            self.line(&Line::Named(NameRecord::Queue { queue, name }))?;
+        }
         let of_reason = |reason| names.reason(reason);
         for (reason, name) in news(&mut self.reasons, &mentioned.reasons, of_reason) {
             self.line(&Line::Named(NameRecord::Reason { reason, name }))?;
@@ -165,6 +171,7 @@ fn news<K: Copy + Eq + Hash, V: Clone + PartialEq>(
 struct ReferencedIds {
     processes: Vec<Process>,
     devices: Vec<Device>,
+    queues: Vec<ReceiveQueue>,
     reasons: Vec<u32>,
     lines: Vec<u32>,
     sockets: Vec<u64>,
@@ -175,6 +182,7 @@ impl ReferencedIds {
         let mut all = Self::default();
         for cpu in &line.cpus {
             cpu.caused.iter().for_each(|(cause, ..)| all.cause(*cause));
+            all.queues.extend(cpu.queues.iter().map(|(queue, ..)| *queue));
             for (runner, _) in cpu.suffered.iter().chain(&cpu.interrupted) {
                 if let Runner::Process(process) = runner {
                     all.processes.push(*process);
@@ -193,6 +201,7 @@ impl ReferencedIds {
         all.devices.retain(|device| device.index != 0);
         once(&mut all.processes);
         once(&mut all.devices);
+        once(&mut all.queues);
         once(&mut all.reasons);
         once(&mut all.lines);
         once(&mut all.sockets);

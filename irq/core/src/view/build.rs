@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::error::sum;
 use super::{
-    AttributedShares, DeviceShare, Direction, ProcessRow, SampledPart, SufferedShares, Table,
-    UnownedRow,
+    AttributedShares, DeviceShare, Direction, ProcessRow, QueueRow, SampledPart, SufferedShares,
+    Table, UnownedRow,
 };
 use crate::charge::sample::{Estimate, Sample, StandardError};
 use crate::charge::{
-    Accounts, Amount, Attribution, Cause, Class, Device, Process, Runner, Softirq,
+    Accounts, Amount, Attribution, Cause, Class, Device, Process, ReceiveQueue, Runner, Softirq,
 };
 use crate::names::{Names, Octets, ProcessInfo, cgroup};
 
@@ -77,6 +77,7 @@ impl Table {
             groups: None,
             unnamed_ns: 0,
             unowned: merged(unowned),
+            queues: queues(accounts, names),
             interrupts: super::interrupts::rows(accounts, names),
             attributed: AttributedShares::of(accounts),
             ran_on,
@@ -92,6 +93,19 @@ impl Table {
         let unnamed = self.processes.iter().filter(|row| row.command.is_none());
         self.unnamed_ns = unnamed.map(|row| row.caused_ns).sum();
     }
+}
+
+/// The rows of receive queues, most time first.
+fn queues(accounts: &Accounts, names: &mut impl Names) -> Vec<QueueRow> {
+    let row = |(queue, amount): (&ReceiveQueue, &Amount)| QueueRow {
+        name: names.queue(*queue),
+        device: names.device(queue.device),
+        ns: amount.ns,
+        packets: amount.packets,
+    };
+    let mut rows: Vec<QueueRow> = accounts.queues.iter().map(row).collect();
+    rows.sort_by(|a, b| (b.ns, &a.name).cmp(&(a.ns, &b.name)));
+    rows
 }
 
 impl AttributedShares {

@@ -18,6 +18,7 @@ impl Table {
             .collect();
         self.name_time();
         self.interrupts.clear();
+        self.queues.retain(|row| is(&row.device));
         self.unowned.retain(|row| [&row.device, &row.to].into_iter().flatten().any(is));
     }
 

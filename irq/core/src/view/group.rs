@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::build::per_packet;
 use super::error::sum;
-use super::{ProcessRow, Table, UnownedRow};
+use super::{ProcessRow, QueueRow, Table, UnownedRow};
 use crate::charge::sample::StandardError;
 
 /// The key of grouped rows.
@@ -29,6 +29,8 @@ pub enum GroupKey {
     User,
     /// Receiving device.
     Device,
+    /// Receive queue of a device.
+    Queue,
     /// CPU.
     Cpu,
     /// NUMA node.
@@ -37,7 +39,7 @@ pub enum GroupKey {
 
 impl GroupKey {
     /// All keys, with their names.
-    pub const ALL: [(&'static str, GroupKey); 10] = [
+    pub const ALL: [(&'static str, GroupKey); 11] = [
         ("process", GroupKey::Process),
         ("command", GroupKey::Command),
         ("cgroup", GroupKey::Cgroup),
@@ -46,6 +48,7 @@ impl GroupKey {
         ("pod", GroupKey::Pod),
         ("user", GroupKey::User),
         ("device", GroupKey::Device),
+        ("queue", GroupKey::Queue),
         ("cpu", GroupKey::Cpu),
         ("node", GroupKey::Node),
     ];
@@ -68,6 +71,7 @@ impl GroupKey {
         match self {
             GroupKey::Cgroup => "control group",
             GroupKey::Unit => "systemd unit",
+            GroupKey::Queue => "receive queue",
             GroupKey::Cpu => "CPU",
             GroupKey::Node => "NUMA node",
             _ => self.name(),
@@ -86,6 +90,7 @@ impl GroupKey {
             GroupKey::Pod => "POD",
             GroupKey::User => "USER",
             GroupKey::Device => "DEVICE",
+            GroupKey::Queue => "RECEIVE QUEUE",
             GroupKey::Cpu => "CPU",
             GroupKey::Node => "NUMA NODE",
         }
@@ -101,7 +106,7 @@ impl GroupKey {
     /// Whether each process belongs to one group.
     #[must_use]
     pub fn is_of_process(self) -> bool {
-        !matches!(self, GroupKey::Device | GroupKey::Cpu | GroupKey::Node)
+        !matches!(self, GroupKey::Device | GroupKey::Queue | GroupKey::Cpu | GroupKey::Node)
     }
 
     /// The group of a process; `None`: it has none, or is unknown.
@@ -118,7 +123,7 @@ impl GroupKey {
             GroupKey::Container => row.container.clone(),
             GroupKey::Pod => row.pod.clone(),
             GroupKey::User => row.user.clone(),
-            GroupKey::Device | GroupKey::Cpu | GroupKey::Node => None,
+            GroupKey::Device | GroupKey::Queue | GroupKey::Cpu | GroupKey::Node => None,
         }
     }
 }
@@ -139,7 +144,7 @@ pub struct Groups {
     /// The folded groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<GroupRow>,
-    /// Time that no process caused, if it is not in the rows. Devices, CPUs and nodes have it in their rows.
+    /// Time that no process caused, if it is not in the rows. Devices, queues, CPUs and nodes have it in their rows.
     pub without_process_ns: u64,
 }
 
@@ -190,12 +195,15 @@ impl GroupRow {
 }
 
 impl Groups {
-    /// The rows of a table by a key of processes or by device.
+    /// The rows of a table by a key of processes, by device, or by queue.
     #[must_use]
     pub fn of(by: GroupKey, table: &Table) -> Self {
         let mut rows = Rows::default();
-        if by == GroupKey::Device {
+        if matches!(by, GroupKey::Device | GroupKey::Queue) {
             rows.devices(table);
+            if by == GroupKey::Queue {
+                table.queues.iter().for_each(|queue| rows.queue(queue));
+            }
             return rows.into_groups(by, 0);
         }
         for row in &table.processes {
@@ -259,6 +267,19 @@ impl Rows {
             let device = row.device.as_deref().and_then(named);
             self.row(device).add(row.ns, row.packets, row.standard_error);
         }
+    }
+
+    /// Moves the time and the packets of a queue from its device, which keeps the rest, to a row of its own.
+    fn queue(&mut self, queue: &QueueRow) {
+        let Some(device) = self.0.get_mut(&Some(queue.device.clone())) else { return };
+        let (ns, packets) = (queue.ns.min(device.caused_ns), queue.packets.min(device.packets));
+        device.caused_ns -= ns;
+        device.packets -= packets;
+        device.ns_per_packet = per_packet(device.caused_ns, device.packets);
+        if device.caused_ns == 0 && device.packets == 0 {
+            self.0.remove(&Some(queue.device.clone()));
+        }
+        self.row(Some(queue.name.clone())).add(ns, packets, None);
     }
 
     fn into_groups(self, by: GroupKey, without_process_ns: u64) -> Groups {

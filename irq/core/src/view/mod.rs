@@ -42,6 +42,9 @@ pub struct Table {
     pub unnamed_ns: u64,
     /// Time that no process caused.
     pub unowned: Vec<UnownedRow>,
+    /// Polls of devices with several receive queues: a part of the rows above, most time first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueRow>,
     /// Hard interrupts, most time first.
     pub interrupts: Vec<InterruptRow>,
     /// Caused time by the evidence for its cause.
@@ -121,6 +124,19 @@ pub struct DeviceShare {
     /// As that of a process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_error: Option<StandardError>,
+}
+
+/// The softirq time of a receive queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct QueueRow {
+    /// Its name.
+    pub name: String,
+    /// Its device.
+    pub device: String,
+    /// Nanoseconds.
+    pub ns: u64,
+    /// Packets.
+    pub packets: u64,
 }
 
 /// The direction of packets.

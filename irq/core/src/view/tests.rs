@@ -88,6 +88,7 @@ fn accounts() -> Accounts {
         .into(),
         interrupted: [(Runner::Process(VICTIM), 70), (Runner::Idle, 7)].into(),
         hardirq_ns: 77,
+        ..Accounts::default()
     }
 }
 

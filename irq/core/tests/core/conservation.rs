@@ -7,6 +7,7 @@ use onbeat_irq_core::charge::{
     Process, Runner, Softirq, Vector,
 };
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 
 const TIMER_EXIT: EventKind =
@@ -152,14 +153,15 @@ fn point() -> impl Strategy<Value = EventKind> {
             .prop_map(|(device, packets)| EventKind::Arrive { device, packets }),
         4 => (cause(), 0u32..2).prop_map(|(cause, packets)| EventKind::Deliver { cause, packets }),
         2 => (cause(), 0u32..2).prop_map(|(cause, packets)| EventKind::Count { cause, packets }),
-        2 => (device(), 0u32..65, any::<bool>(), any::<bool>()).prop_map(
-            |(device, work, xdp, full)| EventKind::PollEnd {
+        2 => (device(), 0u32..65, any::<bool>(), any::<bool>(), option::of(0u32..2)).prop_map(
+            |(device, work, xdp, full, queue)| EventKind::PollEnd {
                 device,
-                polled: PollReport { work, xdp, full },
+                polled: PollReport { work, xdp, full, queue },
             }
         ),
         1 => any::<bool>().prop_map(EventKind::Skip),
         1 => Just(EventKind::Free),
+        1 => Just(EventKind::Pass),
     ]
 }
 
@@ -210,6 +212,8 @@ fn check(accounts: &Accounts, script: &Script) -> Result<(), TestCaseError> {
     prop_assert_eq!(accounts.hardirq_ns, script.hardirq_ns);
     prop_assert_eq!(accounts.interrupt_imbalance_ns(), 0);
     prop_assert_eq!(accounts.imbalance_ns(), 0);
+    let of_queues: u64 = accounts.queues.values().map(|amount| amount.ns).sum();
+    prop_assert!(of_queues <= running);
     let polled = |class: &Class| {
         matches!(
             class,

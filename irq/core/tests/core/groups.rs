@@ -1,8 +1,9 @@
 //! Grouped and folded tables contain all time of the accounts.
 
 use onbeat_irq_core::charge::{
-    Accounts, Amount, Attribution, Cause, Class, Device, Process, Runner, Softirq,
+    Accounts, Amount, Attribution, Cause, Class, Device, Process, ReceiveQueue, Runner, Softirq,
 };
+use onbeat_irq_core::names::cgroup::container;
 use onbeat_irq_core::names::{Description, Names, ProcessInfo};
 use onbeat_irq_core::view::{Fold, GroupKey, GroupRow, Groups, Order, Table};
 use proptest::collection::vec;
@@ -75,6 +76,13 @@ fn accounts() -> impl Strategy<Value = Accounts> {
             };
             *accounts.suffered.entry(runner).or_default() += ns;
             accounts.measured_ns += ns;
+            // Two queues of a device, with a part of its time.
+            if let Cause::Process { device, .. } | Cause::Socket { device, .. } = cause {
+                if device.index == 1 {
+                    let queue = ReceiveQueue { device, napi: index as u32 % 2 };
+                    accounts.queues.entry(queue).or_default().add(Amount { ns, packets });
+                }
+            }
         }
         accounts
     })
@@ -161,6 +169,109 @@ fn folding_keeps_the_largest_rows_and_counts_the_others() {
     let others = table.others.unwrap();
     assert_eq!((others.processes, others.caused_ns, others.packets), (15, 120, 15));
     assert_eq!(others.ns_per_packet, Some(8.0));
+}
+
+/// A web server in a unit, and a process in a pod.
+struct DescribedNames;
+
+const CONTAINER: &str = "3f8a1c2e5b7d9f013f8a1c2e5b7d9f013f8a1c2e5b7d9f013f8a1c2e5b7d9f01";
+const POD: &str = "0b1c2d3e-4f50-6172-8394-a5b6c7d8e9f0";
+
+fn pod_group() -> String {
+    format!("/kubepods/pod{POD}/{CONTAINER}")
+}
+
+impl Names for DescribedNames {
+    fn process(&mut self, Process { pid, .. }: Process) -> ProcessInfo {
+        let (command, cgroup, user) = match pid {
+            1 => ("nginx", "/system.slice/web.service".to_owned(), "www"),
+            _ => ("job", pod_group(), "1000"),
+        };
+        let container = container(cgroup.as_bytes()).map(Into::into);
+        let (cgroup, user) = (Some(cgroup.as_str().into()), Some(user.into()));
+        let description = Description { command: command.into(), cgroup, container, user };
+        ProcessInfo { description: Some(description), ended: false }
+    }
+
+    fn device(&mut self, device: Device) -> String {
+        format!("eth{}", device.index)
+    }
+
+    fn reason(&mut self, reason: u32) -> String {
+        reason.to_string()
+    }
+
+    fn line(&mut self, number: u32) -> String {
+        number.to_string()
+    }
+}
+
+#[test]
+fn each_key_has_its_groups() {
+    let device = Device { netns: 1, index: 1 };
+    let read = |pid, ns| {
+        let process = Process { pid, start_ticks: 1 };
+        (Cause::Process { process, device, by: Attribution::Reader }, Amount { ns, packets: 1 })
+    };
+    let accounts = Accounts {
+        caused: [read(1, 20), read(2, 10)].into(),
+        queues: [(ReceiveQueue { device, napi: 9 }, Amount { ns: 30, packets: 2 })].into(),
+        measured_ns: 30,
+        ..Accounts::default()
+    };
+    let table = Table::of(&accounts, 1_000, &mut DescribedNames);
+    let pod_group = pod_group();
+    for (name, by) in GroupKey::ALL {
+        let groups = match by {
+            GroupKey::Cpu => Groups::of_cpus(by, [(Some("3".into()), &table)].into_iter()),
+            GroupKey::Node => Groups::of_cpus(by, [(Some("1".into()), &table)].into_iter()),
+            by => Groups::of(by, &table),
+        };
+        let names: Vec<&str> =
+            groups.rows.iter().map(|row| row.name.as_deref().unwrap_or("none")).collect();
+        let expected: &[&str] = match by {
+            GroupKey::Process => &["1 nginx", "2 job"],
+            GroupKey::Command => &["nginx", "job"],
+            GroupKey::Cgroup => &["/system.slice/web.service", &pod_group],
+            GroupKey::Unit => &["web.service", "none"],
+            GroupKey::Container => &["none", CONTAINER],
+            GroupKey::Pod => &["none", POD],
+            GroupKey::User => &["www", "1000"],
+            GroupKey::Device => &["eth1"],
+            GroupKey::Queue => &["eth1/napi-9"],
+            GroupKey::Cpu => &["3"],
+            GroupKey::Node => &["1"],
+        };
+        assert_eq!(names, expected, "{name}");
+    }
+}
+
+#[test]
+fn queues_are_parts_of_their_device() {
+    let device = Device { netns: 1, index: 1 };
+    let process = Process { pid: 1, start_ticks: 1 };
+    let cause = Cause::Process { process, device, by: Attribution::Reader };
+    let amount = |ns, packets| Amount { ns, packets };
+    let queue = |napi| ReceiveQueue { device, napi };
+    let accounts = Accounts {
+        caused: [(cause, amount(100, 10))].into(),
+        queues: [(queue(7), amount(60, 6)), (queue(8), amount(30, 4))].into(),
+        measured_ns: 100,
+        ..Accounts::default()
+    };
+    let rows = |accounts: &Accounts| -> Vec<(Option<String>, u64, u64)> {
+        let table = Table::of(accounts, 1_000, &mut NumberedNames);
+        let rows = Groups::of(GroupKey::Queue, &table).rows;
+        rows.into_iter().map(|row| (row.name, row.caused_ns, row.packets)).collect()
+    };
+    let name = |name: &str| Some(name.to_owned());
+    let rest = (name("eth1"), 10, 0);
+    assert_eq!(rows(&accounts), [(name("eth1/napi-7"), 60, 6), (name("eth1/napi-8"), 30, 4), rest]);
+    let all = [(queue(7), amount(60, 6)), (queue(8), amount(40, 4))].into();
+    assert_eq!(rows(&Accounts { queues: all, ..accounts.clone() }).len(), 2, "nothing is left");
+    // A device with one queue is its own row.
+    let single = Accounts { queues: [].into(), ..accounts };
+    assert_eq!(rows(&single), [(name("eth1"), 100, 10)]);
 }
 
 #[test]

@@ -14,8 +14,10 @@ const ENTER_RX: EventKind = EventKind::SoftirqEnter(Softirq::NetRx);
 const DELIVER: EventKind = EventKind::Deliver { cause: TO_SERVER, packets: 1 };
 const TIMER: Interrupt = Interrupt::Vector(Vector::LocalTimer);
 const TIMER_EXIT: EventKind = EventKind::HardirqExit(TIMER, Runner::Process(VICTIM));
-const POLL_END: EventKind =
-    EventKind::PollEnd { device: ETH0, polled: PollReport { work: 1, xdp: false, full: false } };
+const POLL_END: EventKind = EventKind::PollEnd {
+    device: ETH0,
+    polled: PollReport { work: 1, xdp: false, full: false, queue: None },
+};
 
 fn accounts(events: &[(u64, EventKind)]) -> Accounts {
     let mut ledger = Ledger::new();

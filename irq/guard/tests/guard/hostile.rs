@@ -19,7 +19,7 @@ use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::policy::{Budget, Limit, Settings};
 use onbeat_irq_guard::{Config, DropPoint, Event, Rule, Usage, run};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
-use onbeat_testing::{Feature, TemporaryDirectory, require_all};
+use onbeat_testing::{Feature, TemporaryDirectory, require};
 
 use crate::harness::{BOUND, Flow, RECEIVER, SENDER, World};
 use crate::kernel::{arrive, has, set_fifo, turn};
@@ -34,7 +34,7 @@ fn any(budget: Budget) -> Vec<Rule> {
 }
 
 pub(crate) fn possible() -> bool {
-    require_all(&[Feature::Kernel(6, 6), Feature::Softirqs])
+    require(Feature::Kernel(6, 6))
 }
 
 pub(crate) fn usage(guard: &RunningGuard, of: Process) -> Option<Usage> {

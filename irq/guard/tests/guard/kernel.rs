@@ -354,10 +354,7 @@ fn has_program(world: &World, name: &str) -> bool {
 /// An interface has one XDP program: if there is another one, the guard uses tc ingress.
 #[test]
 fn with_another_xdp_program_packets_are_dropped_at_tc_ingress() {
-    let Some(_turn) = turn().filter(|_| require_all(&[Feature::Kernel(6, 6), Feature::Softirqs]))
-    else {
-        return;
-    };
+    let Some(_turn) = turn().filter(|_| require(Feature::Kernel(6, 6))) else { return };
     let world = World::with_napi();
     for hold in [AttachMethod::Link, AttachMethod::Interface] {
         let other = ForeignProgram::attach(&world.receiver, "r0", hold, XdpMode::Native);
@@ -380,10 +377,7 @@ fn with_another_xdp_program_packets_are_dropped_at_tc_ingress() {
 }
 
 fn drops_early(drop_at: DropPoint, program: &str) {
-    let Some(_turn) = turn().filter(|_| require_all(&[Feature::Kernel(6, 6), Feature::Softirqs]))
-    else {
-        return;
-    };
+    let Some(_turn) = turn().filter(|_| require(Feature::Kernel(6, 6))) else { return };
     let world = World::with_napi();
     let (greedy, modest) = (world.flow(), world.flow());
     let mut reader = Reader::of(&greedy.reader);
@@ -455,10 +449,7 @@ fn many_sockets_of_others_do_not_delay_a_change() {
 /// It reports priorities and limits, and changes neither.
 #[test]
 fn a_preview_follows_changes_and_makes_none() {
-    let Some(_turn) = turn().filter(|_| require_all(&[Feature::Kernel(6, 6), Feature::Softirqs]))
-    else {
-        return;
-    };
+    let Some(_turn) = turn().filter(|_| require(Feature::Kernel(6, 6))) else { return };
     let world = World::with_napi();
     let flow = world.flow();
     let mut reader = Reader::named(&flow.reader, Some(c"previewed"));
@@ -517,7 +508,7 @@ fn a_preview_follows_changes_and_makes_none() {
 /// A process with a socket and a budget, one with neither, and none.
 #[test]
 fn a_decision_is_explained() {
-    let Some(_turn) = turn().filter(|_| require(Feature::Softirqs)) else { return };
+    let Some(_turn) = turn() else { return };
     let world = World::with_napi();
     let flow = world.flow();
     let reader = Reader::named(&flow.reader, Some(c"explained"));

@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use onbeat_irq_core::charge::Device;
-use onbeat_netdev::{Handle, Namespace, namespace_files};
+use onbeat_irq_core::charge::{Device, ReceiveQueue};
+use onbeat_netdev::{Handle, Namespace, namespace_files, napi};
 
 use super::stat::numbers;
 
@@ -14,6 +14,8 @@ use super::stat::numbers;
 #[derive(Debug, Default)]
 pub struct Devices {
     cache: HashMap<Device, CachedName>,
+    /// The numbers of receive queues.
+    queues: HashMap<ReceiveQueue, CachedName>,
     /// The namespaces at the last listing, and a file of each; `None`: list them again.
     namespaces: Option<HashMap<u32, PathBuf>>,
     /// Namespaces without a process and without a name: an open descriptor holds them. Searched once, since
@@ -45,17 +47,47 @@ impl Devices {
         text
     }
 
+    /// The name of a receive queue: `eth0/2`; with the id of its NAPI instance if its number is unknown.
+    pub fn queue(&mut self, queue: ReceiveQueue) -> String {
+        let mut cache = self.queues.remove(&queue).unwrap_or_default();
+        if !cache.fresh {
+            let number = self.within(queue.device, |namespace| {
+                let handle = Handle::in_namespace(namespace).ok()?;
+                let interface = handle.link_by_index(queue.device.index).ok()?.name;
+                napi::receive_queue(&handle, &interface, queue.napi).ok()?
+            });
+            cache.name = number.map(|number| number.to_string()).or(cache.name);
+            cache.fresh = true;
+        }
+        let number = cache.name.clone().unwrap_or_else(|| format!("napi-{}", queue.napi));
+        self.queues.insert(queue, cache);
+        format!("{}/{number}", self.name(queue.device))
+    }
+
     /// As [`Processes::refresh`](super::Processes::refresh).
     pub fn refresh(&mut self) {
         self.cache.retain(|_, cache| std::mem::replace(&mut cache.fresh, false));
+        self.queues.retain(|_, cache| std::mem::replace(&mut cache.fresh, false));
         self.unnamed.retain(|netns, _| self.cache.keys().any(|device| device.netns == *netns));
         self.namespaces = None;
     }
 
     fn read(&mut self, device: Device) -> Option<String> {
+        let Device { netns, index } = device;
+        let is_here = Namespace::current().ok()?.inode() as u32 == netns;
+        let name = self.within(device, |namespace| name_in(namespace, index))?;
+        Some(if is_here { name } else { format!("{name}@{netns}") })
+    }
+
+    /// Reads in the namespace of a device.
+    fn within<T>(
+        &mut self,
+        device: Device,
+        read: impl FnOnce(&Namespace) -> Option<T>,
+    ) -> Option<T> {
         let here = Namespace::current().ok()?;
         if here.inode() as u32 == device.netns {
-            return name_in(&here, device.index);
+            return read(&here);
         }
         let known = self.namespaces.get_or_insert_with(namespaces);
         let namespace = match known.get(&device.netns) {
@@ -73,7 +105,7 @@ impl Devices {
         if namespace.inode() as u32 != device.netns {
             return None;
         }
-        Some(format!("{}@{}", name_in(&namespace, device.index)?, device.netns))
+        read(&namespace)
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) use saved::SavedNames;
 pub use stat::{Stat, process, processes};
 
 use onbeat_bpf::Reasons;
-use onbeat_irq_core::charge::{Device, Process};
+use onbeat_irq_core::charge::{Device, Process, ReceiveQueue};
 use onbeat_irq_core::names::{self, ProcessInfo};
 
 /// The names of this host, read on demand.
@@ -65,6 +65,10 @@ impl names::Names for Names {
 
     fn device(&mut self, device: Device) -> String {
         self.devices.name(device)
+    }
+
+    fn queue(&mut self, queue: ReceiveQueue) -> String {
+        self.devices.queue(queue)
     }
 
     fn reason(&mut self, reason: u32) -> String {

@@ -3,7 +3,8 @@
 use crate::abi::{irq_event, irq_key, irq_kind, irq_reason, irq_sender, irq_vector, irq_what};
 use onbeat_irq_core::charge::{
     Accounts, Amount, Attribution, Cause, Class, Device, Event, EventKind, Interrupt,
-    InterruptAmount, IpiReason, IpiSender, PollReport, Process, Runner, Softirq, Vector,
+    InterruptAmount, IpiReason, IpiSender, PollReport, Process, ReceiveQueue, Runner, Softirq,
+    Vector,
 };
 
 /// Adds a row of a CPU to its accounts. Zero rows are those of other CPUs.
@@ -20,6 +21,9 @@ pub(super) fn row(key: &irq_key, amount: Amount, accounts: &mut Accounts) {
         accounts.interrupts.insert(interrupt, InterruptAmount { ns, count });
     } else if let Some(runner) = interrupted(key) {
         accounts.interrupted.insert(runner, amount.ns);
+    } else if irq_kind(key.kind) == irq_kind::IRQ_QUEUE {
+        let queue = ReceiveQueue { device: device(key), napi: key.a };
+        accounts.queues.insert(queue, amount);
     }
 }
 
@@ -136,7 +140,8 @@ pub(super) fn event(event: &irq_event) -> Option<Event> {
         irq_what::IRQ_DELIVER => EventKind::Deliver { cause: cause(key)?, packets: value },
         irq_what::IRQ_COUNT => EventKind::Count { cause: cause(key)?, packets: value },
         irq_what::IRQ_POLL_END => {
-            let polled = PollReport { work: value, xdp: key.a != 0, full: key.b != 0 };
+            let queue = Some((event.value >> 32) as u32).filter(|napi| *napi != 0);
+            let polled = PollReport { work: value, xdp: key.a != 0, full: key.b != 0, queue };
             EventKind::PollEnd { device: device(key), polled }
         }
         irq_what::IRQ_FREE => EventKind::Free,

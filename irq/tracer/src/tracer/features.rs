@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use onbeat_bpf::tracepoints::Tracepoints;
 
 /// The tracepoints that differ between kernels, and features of this host.
@@ -68,10 +68,6 @@ const REQUIRED: [(&str, &str); 12] = [
 
 impl KernelFeatures {
     pub(super) fn find() -> Result<Self> {
-        let realtime = fs::read_to_string("/sys/kernel/realtime").unwrap_or_default();
-        if realtime.trim() == "1" {
-            return Err(Error::PreemptRt);
-        }
         let found = Tracepoints::require(&REQUIRED)?;
         let [rps_trigger_softirq, ptype_all, net_hotdata] =
             addresses(["rps_trigger_softirq", "ptype_all", "net_hotdata"]);

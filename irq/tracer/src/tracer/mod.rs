@@ -132,7 +132,7 @@ impl Tracer {
     /// Starts the ledger.
     ///
     /// # Errors
-    /// [`Error::Bpf`], [`Error::PreemptRt`]; [`Error::Bpf`] also without permission to load programs.
+    /// [`Error::Bpf`], also without permission to load programs.
     pub fn start() -> Result<Self> {
         Self::start_with_rows(row_count()?)
     }

@@ -8,7 +8,8 @@ use nix::sys::socket::sockopt::{UdpGroSegment, UdpGsoSegment};
 use onbeat_irq::Tracer;
 use onbeat_irq_core::charge::{Accounts, Cause, Class, EventKind, Ledger};
 
-use crate::harness::{World, possible};
+use crate::harness::{Flow, World, possible};
+use crate::queues::world_with_queues;
 use crate::reader::Reader;
 use crate::xdp::FilteredWorld;
 
@@ -23,7 +24,11 @@ fn the_kernel_and_the_pure_ledger_agree() {
     }
     let threaded = World::new(true);
     let softirq = World::new(false);
-    let flows = [threaded.flow(), threaded.flow(), softirq.flow()];
+    let queues = world_with_queues();
+    let flows: Vec<Flow> = [threaded.flow(), threaded.flow(), softirq.flow()]
+        .into_iter()
+        .chain((0..8).map(|_| queues.flow()))
+        .collect();
     let of_child = threaded.flow();
     let mut child = Reader::of(&of_child.reader);
     let merged = threaded.flow();
@@ -85,6 +90,7 @@ fn the_kernel_and_the_pure_ledger_agree() {
     }
     let pure: BTreeMap<u32, Accounts> =
         ledger.cpus().map(|(cpu, accounts)| (cpu, accounts.clone())).collect();
+    assert!(pure.values().any(|accounts| accounts.queues.len() > 1), "{pure:?}");
     // Hard interrupts are subtracted from the times before these are recorded.
     let without_hardirqs = |accounts| Accounts {
         hardirq_ns: 0,

@@ -22,8 +22,7 @@ pub(crate) const SENDER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 pub(crate) const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 
 pub(crate) fn possible() -> bool {
-    let kernel = [Feature::Kernel(6, 3), Feature::Softirqs];
-    require_all(&[Feature::Root, Feature::Veth, Feature::Btf]) && require_all(&kernel)
+    require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 3)])
 }
 
 /// Two namespaces and a veth pair:
@@ -138,7 +137,7 @@ impl World {
     }
 
     /// r0's NAPI thread.
-    fn thread(&self) -> u32 {
+    pub(crate) fn thread(&self) -> u32 {
         let instances = napi::instances(&self.receiver, "r0").unwrap().expect("Linux 6.8");
         instances.iter().find_map(|instance| instance.pid).expect("a NAPI thread")
     }

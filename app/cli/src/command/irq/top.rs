@@ -44,8 +44,8 @@ pub(super) struct Top {
     #[arg(long, value_name = "ORDER", default_value = "caused")]
     #[arg(value_parser = PossibleValuesParser::new(Order::ALL.map(|(name, _)| name)))]
     sort: String,
-    /// Show one row for each process, command, control group, systemd unit, container, Kubernetes pod, user, device, CPU
-    /// or NUMA node
+    /// Show one row for each process, command, control group, systemd unit, container, Kubernetes pod, user, device,
+    /// receive queue, CPU or NUMA node
     #[arg(long, value_name = "KEY", default_value = "process", value_parser = group_keys())]
     by: String,
     /// Fold rows that caused and suffered less than PERCENT of the softirq time into one row, "others"
@@ -55,7 +55,7 @@ pub(super) struct Top {
     /// namespace by its inode
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// Sample packets during 1/N of the time and estimate totals with their error; reduces overhead
+    /// Sample packets during 1/N of the time and estimate totals with their error; costs less at high rates
     #[arg(long, value_name = "N", value_parser = parse_sample_ratio)]
     sample: Option<NonZeroU32>,
     /// Show each CPU separately

@@ -7,14 +7,19 @@ use super::accuracy::{self, AccuracyRound, AttributionShares};
 use super::overhead::{self, OverheadRound, PacketRate};
 use super::{IrqResults, Options};
 
+/// Maximum attribution error by the goal, in percentage points.
+const GOAL_POINTS: f64 = 2.0;
+
 /// Maximum share of a CPU's time that may be missing in the accounts, in percent.
 const CONSERVED_PERCENT: f64 = 1.0;
 
 pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &IrqResults) {
+    let mut medians = Vec::new();
     for case in &found.accuracy {
         checks(outcome, options, case);
-        errors(outcome, case);
+        medians.extend(errors(outcome, case));
     }
+    outcome.note(worst(medians));
     outcome.figure("shares of the first flow, by round", shares(&found.accuracy));
     for case in &found.overhead {
         costs(outcome, case);
@@ -48,15 +53,18 @@ fn checks(outcome: &mut Outcome, options: &Options, case: &accuracy::AccuracyCas
     outcome.check(Check::max(name("missing in the accounts"), worst, CONSERVED_PERCENT, "%"));
 }
 
-fn errors(outcome: &mut Outcome, case: &accuracy::AccuracyCase) {
+/// Returns the median error of each mix, with its name.
+fn errors(outcome: &mut Outcome, case: &accuracy::AccuracyCase) -> [(f64, String); 2] {
     let [apart, together]: [fn(&AccuracyRound) -> AttributionShares; 2] =
         [|round| round.apart, |round| round.together];
-    for (how, of) in [("separate", apart), ("shared", together)] {
+    [("separate", apart), ("shared", together)].map(|(how, of)| {
         let values = |value: fn(&AttributionShares) -> f64| -> Vec<f64> {
             case.rounds.iter().map(|round| value(&of(round))).collect()
         };
-        let name = format!("attribution error, {how}: {} (goal {})", case.name, case.goal);
-        outcome.figure(name, Measurement::of_runs("points", &values(AttributionShares::error)));
+        let mix = format!("{how}: {}", case.name);
+        let error = Measurement::of_runs("points", &values(AttributionShares::error));
+        let median = (error.value.as_f64(), mix.clone());
+        outcome.figure(format!("attribution error, {mix} (goal {GOAL_POINTS})"), error);
         let stated: Vec<f64> = case
             .rounds
             .iter()
@@ -64,13 +72,25 @@ fn errors(outcome: &mut Outcome, case: &accuracy::AccuracyCase) {
             .map(|error| error * 100.0)
             .collect();
         if !stated.is_empty() {
-            let name = format!("reported standard error, {how}: {}", case.name);
+            let name = format!("reported standard error, {mix}");
             outcome.figure(name, Measurement::of_runs("points", &stated));
         }
-        let name = format!("share of the threads' run time charged, {how}: {}", case.name);
+        let name = format!("share of the threads' run time charged, {mix}");
         let of_run_time = values(|shares| shares.of_run_time * 100.0);
         outcome.figure(name, Measurement::of_runs("%", &of_run_time));
-    }
+        median
+    })
+}
+
+/// Names the mix with the largest median error.
+fn worst(medians: Vec<(f64, String)>) -> String {
+    let worst = medians.into_iter().max_by(|(x, _), (y, _)| x.total_cmp(y));
+    let (error, mix) = worst.unwrap_or_default();
+    let verdict = if error <= GOAL_POINTS { "within" } else { "above" };
+    format!(
+        "largest median attribution error: {error:.2} points, {verdict} the goal of \
+         {GOAL_POINTS} points; {mix}"
+    )
 }
 
 fn shares(cases: &[accuracy::AccuracyCase]) -> Counters {
@@ -133,4 +153,19 @@ fn costs(outcome: &mut Outcome, case: &overhead::OverheadCase) {
     }
     let counted = name("run time of the ledger's programs, measured separately");
     outcome.figure(counted, case.programs.table());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::worst;
+
+    #[test]
+    fn the_mix_with_the_largest_error_is_named() {
+        let note = worst(vec![(0.5, "a".into()), (2.04, "b".into()), (1.0, "c".into())]);
+        assert_eq!(
+            note,
+            "largest median attribution error: 2.04 points, above the goal of 2 points; b"
+        );
+        assert!(worst(vec![(2.0, "a".into())]).contains("2.00 points, within"));
+    }
 }

@@ -6,6 +6,7 @@ use onbeat_irq::Tracer;
 use onbeat_irq_core::TICK_NS;
 use onbeat_irq_core::charge::tick::{Compensation, GAMMA, InterruptsPerTick};
 use onbeat_irq_core::charge::{Accounts, Amount, Cause, Process, Runner};
+use onbeat_realtime::Profile;
 use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::pause_until;
 
@@ -65,17 +66,31 @@ impl StormResult {
     }
 }
 
-/// Measures. Without a pattern no packets are sent.
+/// Starts the ledger, and measures the time around hard interrupts between the CPUs.
+fn start_ledger(cpus: [u16; 2]) -> Result<Tracer> {
+    let mut tracer = Tracer::start()?;
+    let measured = std::thread::scope(|scope| {
+        let measure = || {
+            let _both = Profile::default().on_cpus(cpus.into_iter().collect()).enter()?;
+            Ok(tracer.measure_interrupt_entry()?)
+        };
+        scope.spawn(measure).join().expect("it does not panic")
+    });
+    measured.map(|()| tracer)
+}
+
+/// Measures: the ledger from the client's CPU, all others on the server's. Without a pattern no packets are sent.
 pub(super) fn measure(
     rig: &Rig,
     side: Side,
-    cpu: u16,
+    cpus: [u16; 2],
     task: Task,
     length: Length,
     pattern: Option<Pattern>,
 ) -> Result<StormResult> {
+    let [_, cpu] = cpus;
     // First, because its start takes time.
-    let mut tracer = Tracer::start()?;
+    let mut tracer = start_ledger(cpus)?;
     let board = Board::new()?;
     let from_ns = now_ns() + SETTLE_NS;
     let to_ns = from_ns + length.work_ns;

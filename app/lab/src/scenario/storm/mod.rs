@@ -23,6 +23,7 @@ mod latency;
 mod measure;
 mod rig;
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use onbeat_realtime::Profile;
@@ -63,7 +64,8 @@ pub(super) fn network() -> Topology {
 struct Plan {
     scale: f64,
     seed: u64,
-    cpu: u16,
+    /// The client's CPU, and the server's.
+    cpus: [u16; 2],
     length: Length,
     period_ns: u64,
     /// Work of a job.
@@ -73,12 +75,12 @@ struct Plan {
 }
 
 /// Results at one rate.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Row {
     /// Datagrams per second; 0: none.
     rate: u64,
-    /// Stock and guarded.
-    busy: [StormResult; 2],
+    /// Stock and guarded, in each round.
+    busy: [Vec<StormResult>; 2],
     bursts: [StormResult; 2],
     /// Measurements repeated because the task got no CPU time.
     repeated: u64,
@@ -90,6 +92,9 @@ pub(super) struct Options {
     /// Duration of each run, relative to the 110 s of Zhang and West (RTSS 2006)
     #[arg(long, value_name = "NUMBER", default_value_t = 0.05)]
     scale: f64,
+    /// Repeat the measurement of accounting errors N times, for their spread
+    #[arg(long, value_name = "N", default_value_t = NonZeroU32::MIN)]
+    rounds: NonZeroU32,
     #[command(flatten)]
     seed: SeedOptions,
 }
@@ -116,10 +121,15 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     stage.show_step("building the network");
     let mut rig = Rig::build(last)?;
     let before = rig.threads(Side::Guarded)?;
-    let plan = plan(stage, &rig, last, options)?;
+    let plan = plan(stage, &rig, [first, last], options)?;
     let mut rows = Vec::new();
     for (number, rate) in rates(plan.top).enumerate() {
         rows.push(row(stage, &rig, &plan, number as u64, rate)?);
+    }
+    for _ in 1..options.rounds.get() {
+        for row in &mut rows {
+            row.repeat(stage, &rig, &plan)?;
+        }
     }
     let mut recorder = Recorder::new();
     let mut stamped = Vec::new();
@@ -143,18 +153,18 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
 }
 
 /// Measures the speed of this machine, and derives the parameters.
-fn plan(stage: &mut Stage<'_>, rig: &Rig, cpu: u16, options: &Options) -> Result<Plan> {
-    let Options { scale, seed: SeedOptions { seed } } = *options;
+fn plan(stage: &mut Stage<'_>, rig: &Rig, cpus: [u16; 2], options: &Options) -> Result<Plan> {
+    let Options { scale, rounds, seed: SeedOptions { seed } } = *options;
     let ns = |seconds: f64| (seconds * scale * SECOND as f64) as u64;
     let length = Length { work_ns: ns(WORK_S), sleep_ns: ns(SLEEP_S) };
     stage.show_step("the sender only");
-    let top = top_rate(rig, Side::Stock, cpu, length.sleep_ns.max(SECOND / 5))?;
+    let top = top_rate(rig, Side::Stock, cpus[1], length.sleep_ns.max(SECOND / 5))?;
     let period_ns = ns(PERIOD_S);
     let work_ns = (UTILIZATION * period_ns as f64) as u64;
-    let runs = 4 * (PAPER_RATES.len() as u64 + 1);
+    let runs = (2 + 2 * u64::from(rounds.get())) * (PAPER_RATES.len() as u64 + 1);
     let takes = runs * (length.work_ns + length.sleep_ns + SECOND / 2) + 4 * length.work_ns;
     stage.progress.line(&format!("estimated duration: {}", rounds::in_words(takes)));
-    Ok(Plan { scale, seed, cpu, length, period_ns, work_ns, top })
+    Ok(Plan { scale, seed, cpus, length, period_ns, work_ns, top })
 }
 
 /// 0 first, then the paper's rates, as shares of the highest.
@@ -167,28 +177,50 @@ fn rates(top: u64) -> impl Iterator<Item = u64> {
 /// Measures stock and guarded alternately, so that disturbances affect both.
 fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: u64, rate: u64) -> Result<Row> {
     let mut row = Row { rate, busy: Default::default(), bursts: Default::default(), repeated: 0 };
-    let (period_ns, work_ns) = (plan.period_ns, plan.work_ns);
+    row.repeat(stage, rig, plan)?;
+    let task = Task::Periodic { period_ns: plan.period_ns, work_ns: plan.work_ns };
     let mean = ((BURST * plan.scale) as u64).max(2);
     let bursts = Pattern::Bursts { rate, mean, top: plan.top, seed: plan.seed + number };
-    let constant = Pattern::Constant { rate };
     for (at, side) in Side::BOTH.into_iter().enumerate() {
-        let kinds = [
-            ("computing", Task::Busy, constant, &mut row.busy[at]),
-            ("with deadlines", Task::Periodic { period_ns, work_ns }, bursts, &mut row.bursts[at]),
-        ];
-        for (what, task, pattern, found) in kinds {
-            let name = side.name();
-            let pattern = (rate > 0).then_some(pattern);
-            let repeated;
-            (*found, repeated) = until_it_ran(|| {
-                interrupt::check()?;
-                stage.show_step(&format!("{name}: a task {what}, {rate} packets/s"));
-                measure(rig, side, plan.cpu, task, plan.length, pattern)
-            })?;
-            row.repeated += repeated;
-        }
+        row.bursts[at] = row.measure(stage, rig, plan, side, task, bursts)?;
     }
     Ok(row)
+}
+
+impl Row {
+    /// Adds a round of the computing task.
+    fn repeat(&mut self, stage: &mut Stage<'_>, rig: &Rig, plan: &Plan) -> Result<()> {
+        let constant = Pattern::Constant { rate: self.rate };
+        for (at, side) in Side::BOTH.into_iter().enumerate() {
+            let found = self.measure(stage, rig, plan, side, Task::Busy, constant)?;
+            self.busy[at].push(found);
+        }
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        stage: &mut Stage<'_>,
+        rig: &Rig,
+        plan: &Plan,
+        side: Side,
+        task: Task,
+        pattern: Pattern,
+    ) -> Result<StormResult> {
+        let (name, rate) = (side.name(), self.rate);
+        let what = match task {
+            Task::Busy => "computing",
+            Task::Periodic { .. } => "with deadlines",
+        };
+        let pattern = (rate > 0).then_some(pattern);
+        let (found, repeated) = until_it_ran(|| {
+            interrupt::check()?;
+            stage.show_step(&format!("{name}: a task {what}, {rate} packets/s"));
+            measure(rig, side, plan.cpus, task, plan.length, pattern)
+        })?;
+        self.repeated += repeated;
+        Ok(found)
+    }
 }
 
 /// Measures until the task got CPU time, at most [`ATTEMPTS`] times, and counts the repetitions. Other

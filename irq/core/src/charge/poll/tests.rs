@@ -14,7 +14,7 @@ fn process(pid: u32) -> Cause {
 }
 
 fn polled(work: u32, xdp: bool) -> PollReport {
-    PollReport { work, xdp, full: false }
+    PollReport { work, xdp, full: false, queue: None }
 }
 
 fn amount(accounts: &Accounts, cause: Cause) -> (u64, u64) {
@@ -37,6 +37,29 @@ fn common_time_is_divided_by_number_of_packets() {
     assert_eq!(amount(&accounts, process(1)), (107, 2));
     assert_eq!(amount(&accounts, process(2)), (58, 1));
     assert_eq!(poll.pending_ns(), 0);
+}
+
+#[test]
+fn a_queue_has_the_time_of_its_polls() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    let queue = |napi| ReceiveQueue { device: ETH0, napi };
+    let end = |napi| PollReport { queue: Some(napi), ..polled(1, false) };
+    poll.deliver(process(1), 1, 10, &mut accounts);
+    poll.tap(process(3), 2, &mut accounts);
+    poll.end(ETH0, end(7), 5, &mut accounts);
+    // Time after a poll belongs to it, until the next one delivers or ends.
+    poll.end(ETH0, end(8), 3, &mut accounts);
+    poll.finish(4, &mut accounts);
+    assert_eq!(accounts.queues[&queue(7)], Amount { ns: 17, packets: 1 });
+    assert_eq!(accounts.queues[&queue(8)], Amount { ns: 7, packets: 1 });
+    // More causes than a poll distinguishes: all of its time is the queue's.
+    let mut accounts = Accounts::default();
+    for pid in 0..40 {
+        poll.deliver(process(pid), 1, 10, &mut accounts);
+    }
+    poll.end(ETH0, end(7), 5, &mut accounts);
+    poll.finish(0, &mut accounts);
+    assert_eq!(accounts.queues, [(queue(7), Amount { ns: 405, packets: 40 })].into());
 }
 
 #[test]
@@ -112,7 +135,7 @@ fn packets_taken_by_a_program_are_counted_beside_passed_ones() {
         }
         poll.arrive(1);
         poll.count(process(1), 1, &mut accounts);
-        poll.end(ETH0, PollReport { work, xdp: true, full }, 120, &mut accounts);
+        poll.end(ETH0, PollReport { work, xdp: true, full, queue: None }, 120, &mut accounts);
         poll.finish(0, &mut accounts);
         let all = u64::from(expected) + 1;
         assert_eq!(amount(&accounts, process(1)), (120 / all, 1), "{work}, {dropped}");
@@ -220,7 +243,7 @@ fn a_packet_counted_before_receives_time_only() {
 }
 
 fn full(work: u32) -> PollReport {
-    PollReport { work, xdp: false, full: true }
+    PollReport { work, xdp: false, full: true, queue: None }
 }
 
 #[test]
