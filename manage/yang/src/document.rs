@@ -39,7 +39,11 @@ impl Found {
     pub(crate) fn note(&self, path: &str, message: impl Into<String>, help: impl Into<String>) {
         let mut faults = self.0.borrow_mut();
         if faults.len() < MOST {
-            faults.push(Fault { path: path.to_owned(), message: message.into(), help: help.into() });
+            faults.push(Fault {
+                path: path.to_owned(),
+                message: message.into(),
+                help: help.into(),
+            });
         }
     }
 
@@ -100,7 +104,8 @@ impl<'a> Node<'a> {
             let predicate: Option<String> = keys
                 .iter()
                 .map(|key| {
-                    let value = value.get(key).or_else(|| value.get(format!("{}:{key}", self.module)))?;
+                    let value =
+                        value.get(key).or_else(|| value.get(format!("{}:{key}", self.module)))?;
                     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     Some(format!("[{key}='{text}']"))
                 })
@@ -210,7 +215,12 @@ impl<'a> Object<'a> {
         }
         let (_, value) = found.or(plain)?;
         let step = if same { name } else { &full };
-        Some(Node { value, module, path: format!("{}/{step}", self.node.path), ..self.node.clone() })
+        Some(Node {
+            value,
+            module,
+            path: format!("{}/{step}", self.node.path),
+            ..self.node.clone()
+        })
     }
 
     /// A member that must exist.

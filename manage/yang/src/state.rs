@@ -89,7 +89,9 @@ fn count<'s>(
             let frer = port.frer.entry((true, handles.members[0])).or_default();
             set(frer, "generation-reset", resets);
         }
-        for (number, (egress, output)) in stream.egress.iter().zip(&counted.output_packets).enumerate() {
+        for (number, (egress, output)) in
+            stream.egress.iter().zip(&counted.output_packets).enumerate()
+        {
             let port = ports.entry(egress.port).or_default();
             // Frames of several members leave as one stream: their sum is that of the first member.
             let handle = handles.at_egress(number)[0];

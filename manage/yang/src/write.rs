@@ -84,16 +84,16 @@ impl Tables<'_> {
         self.identities.append(&mut identities);
         if stream.generate {
             let index = members[0];
-            self.generations.push(
-                json!({ "index": index, "stream": members, "direction-out-facing": true }),
-            );
+            self.generations
+                .push(json!({ "index": index, "stream": members, "direction-out-facing": true }));
         }
         self.add_recovery(stream, members);
         self.add_encodings(stream, handles);
         if stream.egress.len() > 1 || egress.iter().any(Option::is_some) {
             for (member, &handle) in stream.members.iter().zip(members) {
                 let kept = keeps_handle().next().map(|_| handle);
-                let outputs: Vec<u32> = kept.into_iter().chain(egress.iter().flatten().copied()).collect();
+                let outputs: Vec<u32> =
+                    kept.into_iter().chain(egress.iter().flatten().copied()).collect();
                 self.splits.push(json!({
                     "index": handle,
                     "port": self.interface(member.port),

@@ -19,7 +19,8 @@ fn interfaces() -> Vec<Interface> {
 }
 
 fn mac() -> impl Strategy<Value = MacAddress> {
-    any::<[u8; 6]>().prop_map(|octets| MacAddress([octets[0] & 0xfe, octets[1], 0, 0, 0, octets[5]]))
+    any::<[u8; 6]>()
+        .prop_map(|octets| MacAddress([octets[0] & 0xfe, octets[1], 0, 0, 0, octets[5]]))
 }
 
 fn vlan() -> impl Strategy<Value = VlanMatch> {
@@ -124,24 +125,23 @@ fn recovery(role: Role) -> impl Strategy<Value = Recovery> {
 fn stream() -> impl Strategy<Value = Stream> {
     let individual = option::of(recovery(Role::Individual));
     let members = vec(
-        (0..PORTS, identification(), individual)
-            .prop_map(|(port, identification, individual)| Member {
-                port: PortId(port),
-                identification,
-                individual,
-            }),
+        (0..PORTS, identification(), individual).prop_map(|(port, identification, individual)| {
+            Member { port: PortId(port), identification, individual }
+        }),
         1..4,
     );
-    let tag = || prop_oneof![Just(SequenceTag::RTag), Just(SequenceTag::Keep), Just(SequenceTag::Remove)];
+    let tag =
+        || prop_oneof![Just(SequenceTag::RTag), Just(SequenceTag::Keep), Just(SequenceTag::Remove)];
     let ports = subsequence((0..PORTS).collect::<Vec<_>>(), 1..=PORTS as usize);
-    let egress = (ports, vec((tag(), option::of(rewrite())), PORTS as usize)).prop_map(|(ports, edits)| {
-        let entry = |(port, (tag, rewrite)): (u8, (SequenceTag, Option<Rewrite>))| Egress {
-            port: PortId(port),
-            tag,
-            rewrite: rewrite.unwrap_or_default(),
-        };
-        ports.into_iter().zip(edits).map(entry).collect::<Vec<_>>()
-    });
+    let egress =
+        (ports, vec((tag(), option::of(rewrite())), PORTS as usize)).prop_map(|(ports, edits)| {
+            let entry = |(port, (tag, rewrite)): (u8, (SequenceTag, Option<Rewrite>))| Egress {
+                port: PortId(port),
+                tag,
+                rewrite: rewrite.unwrap_or_default(),
+            };
+            ports.into_iter().zip(edits).map(entry).collect::<Vec<_>>()
+        });
     (members, egress, any::<bool>(), option::of(recovery(Role::Sequence))).prop_map(
         |(members, egress, generate, recover)| {
             let generate = generate && egress.iter().any(|egress| egress.tag == SequenceTag::RTag);
@@ -172,7 +172,9 @@ fn normal(mut stream: Stream) -> Stream {
             SequenceTag::RTag => !stream.generate,
             SequenceTag::Keep => false,
         });
-    for egress in stream.egress.iter_mut().filter(|egress| decodes && egress.tag == SequenceTag::Keep) {
+    for egress in
+        stream.egress.iter_mut().filter(|egress| decodes && egress.tag == SequenceTag::Keep)
+    {
         // With frames numbered here, the difference is lost, and reported.
         egress.tag = if stream.generate { SequenceTag::Remove } else { SequenceTag::RTag };
     }

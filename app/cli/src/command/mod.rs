@@ -16,6 +16,7 @@ mod restored;
 mod run;
 mod show;
 mod stream;
+mod yang;
 
 use clap::Subcommand;
 use tracing::Level;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Reload(reload::Arguments),
     Down(down::Arguments),
     Plan(plan::Arguments),
+    Yang(yang::Arguments),
     Irq(irq::Arguments),
     Delay(Box<delay::Arguments>),
     Powerlink(powerlink::Arguments),
@@ -77,6 +79,7 @@ impl Command {
             Command::Reload(arguments) => arguments.execute(),
             Command::Down(arguments) => arguments.execute(),
             Command::Plan(arguments) => arguments.execute(),
+            Command::Yang(arguments) => arguments.execute(),
             Command::Irq(arguments) => arguments.execute(),
             Command::Delay(arguments) => arguments.execute(),
             Command::Powerlink(arguments) => arguments.execute(),

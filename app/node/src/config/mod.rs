@@ -298,6 +298,13 @@ impl Config {
         self.wildcards.iter().map(|wildcard| &wildcard.link).chain(&self.prp)
     }
 
+    /// The names of streams with members whose paths are being removed, sorted.
+    pub fn draining_streams(&self) -> impl Iterator<Item = &str> {
+        let mut names: Vec<&str> = self.draining.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names.into_iter()
+    }
+
     /// The port with this [`PortId`].
     ///
     /// # Panics

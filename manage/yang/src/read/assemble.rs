@@ -119,7 +119,10 @@ impl<'a> Assembly<'a> {
                     let edited = assembly.edited.entry(handle).or_default();
                     for (port, leaf) in &identity.outputs {
                         if edited.iter().any(|(known, ..)| known == port) {
-                            leaf.fault("two entries of this handle edit frames at this port", "remove one");
+                            leaf.fault(
+                                "two entries of this handle edit frames at this port",
+                                "remove one",
+                            );
                         }
                         edited.push((*port, *rewrite, leaf));
                     }
@@ -179,10 +182,17 @@ impl<'a> Assembly<'a> {
                 let Some(received) = self.received.get_mut(handle) else { continue };
                 if keeps == received.outputs.is_empty() {
                     let message = match keeps {
-                        true => "output-id has the handle, and its entry has no out-facing/output-port",
-                        false => "output-id lacks the handle, and its entry has out-facing/output-port",
+                        true => {
+                            "output-id has the handle, and its entry has no out-facing/output-port"
+                        }
+                        false => {
+                            "output-id lacks the handle, and its entry has out-facing/output-port"
+                        }
                     };
-                    leaf.fault(message, "state in both that its frames are sent unedited, or in neither");
+                    leaf.fault(
+                        message,
+                        "state in both that its frames are sent unedited, or in neither",
+                    );
                 }
                 match &split.port {
                     Some((port, leaf)) => {
@@ -194,7 +204,9 @@ impl<'a> Assembly<'a> {
                         }
                         received.split_at.insert(*port);
                     }
-                    None => received.split_at.extend(received.members.iter().map(|(port, ..)| *port)),
+                    None => {
+                        received.split_at.extend(received.members.iter().map(|(port, ..)| *port))
+                    }
                 }
                 match &received.split {
                     Some(known) if *known != outputs => leaf.fault(
@@ -226,13 +238,13 @@ impl<'a> Assembly<'a> {
             for (handle, leaf) in &entry.streams {
                 let port = entry.port;
                 let received = self.received.get_mut(handle);
-                let sends = received.as_ref().is_some_and(|received| received.outputs.contains(&port))
-                    || self.edited.get(handle).is_some_and(|edited| {
-                        edited.iter().any(|(output, ..)| *output == port)
-                    });
-                let input = received.filter(|received| {
-                    received.members.iter().any(|(input, ..)| *input == port)
-                });
+                let sends =
+                    received.as_ref().is_some_and(|received| received.outputs.contains(&port))
+                        || self.edited.get(handle).is_some_and(|edited| {
+                            edited.iter().any(|(output, ..)| *output == port)
+                        });
+                let input = received
+                    .filter(|received| received.members.iter().any(|(input, ..)| *input == port));
                 match (input, sends, entry.is_active) {
                     (Some(received), ..) => {
                         received.decoded.insert(port);
@@ -258,7 +270,8 @@ impl<'a> Assembly<'a> {
             if !self.are_received(&entry.streams) {
                 continue;
             }
-            let ([(handle, _)], [(port, leaf)]) = (entry.streams.as_slice(), entry.ports.as_slice())
+            let ([(handle, _)], [(port, leaf)]) =
+                (entry.streams.as_slice(), entry.ports.as_slice())
             else {
                 entry.node.fault(
                     "individual recovery is of one member",
@@ -423,8 +436,8 @@ impl<'a> Assembly<'a> {
             ),
             _ => {}
         }
-        let is_recovered =
-            functions.recovery.is_some() || members.iter().any(|member| member.individual.is_some());
+        let is_recovered = functions.recovery.is_some()
+            || members.iter().any(|member| member.individual.is_some());
         if is_recovered && !decoded {
             first.fault(
                 "recovery requires sequence numbers, and R-TAGs are not decoded at this port",

@@ -166,8 +166,8 @@ fn recovery<'a>((node, mut object): Entry<'a>, ports: &Ports) -> Option<Recovery
     let history = object.take("history-length");
     let history = history.map_or(Some(2), |leaf| leaf.number(2..=MAX_HISTORY));
     let reset_timeout = object.take("reset-timeout");
-    let reset_timeout = reset_timeout
-        .map_or(Some(DEFAULT_RESET_TIMEOUT_MS), |leaf| leaf.number(0..=u32::MAX));
+    let reset_timeout =
+        reset_timeout.map_or(Some(DEFAULT_RESET_TIMEOUT_MS), |leaf| leaf.number(0..=u32::MAX));
     let take_no_sequence = flag(&mut object, "take-no-sequence").unwrap_or(false);
     let latent = latent(&mut object, is_individual);
     object.finish();

@@ -47,7 +47,9 @@ pub(super) fn read_all<'a>(list: &Node<'a>, ports: &Ports) -> Vec<Identity<'a>> 
     for entry in list.list(&["index"]) {
         let Some(mut object) = entry.object() else { continue };
         let index = object.require("index", "1");
-        if let Some((number, leaf)) = index.and_then(|leaf| Some((leaf.number(0..=u32::MAX)?, leaf))) {
+        if let Some((number, leaf)) =
+            index.and_then(|leaf| Some((leaf.number(0..=u32::MAX)?, leaf)))
+        {
             if !indexes.insert(number) {
                 leaf.fault("another entry has this index", "give each entry its own index");
             }
@@ -116,7 +118,8 @@ fn read<'a>(object: &mut Object<'a>, entry: &Node<'a>, ports: &Ports) -> Option<
         case => Method::Identify(identification(case, parameters, ports, &inputs)?),
     };
     if inputs.is_empty() && outputs.is_empty() {
-        object.fault("the entry has no port", "add out-facing/input-port or out-facing/output-port");
+        object
+            .fault("the entry has no port", "add out-facing/input-port or out-facing/output-port");
         return None;
     }
     if let (Method::Identify(Identification::ActiveDestination { .. }), [(_, leaf), ..]) =
@@ -252,7 +255,9 @@ fn read_edit(parameters: &Node<'_>) -> Option<Rewrite> {
         let words = [("tagged", "tagged"), ("priority", "priority"), ("all", "all")];
         if let Some(leaf) = down.take("tagged") {
             let fits = match (leaf.choice(&words), rewrite.vlan) {
-                (Some("tagged"), VlanAction::Set(_)) | (Some("priority"), VlanAction::Remove) => true,
+                (Some("tagged"), VlanAction::Set(_)) | (Some("priority"), VlanAction::Remove) => {
+                    true
+                }
                 (tagged, _) => tagged.is_none_or(|tagged| tagged == "all"),
             };
             if !fits {
@@ -287,7 +292,8 @@ fn ip(object: &mut Object<'_>) -> Option<Identification> {
         address
     };
     let source = object.take("ip-source");
-    let ip_source = source.and_then(|leaf| address(&leaf)).filter(|source| !source.is_unspecified());
+    let ip_source =
+        source.and_then(|leaf| address(&leaf)).filter(|source| !source.is_unspecified());
     let ip_destination =
         object.require("ip-destination", "\"192.0.2.1\"").and_then(|leaf| address(&leaf));
     let dscp = object.take("dscp").and_then(|leaf| leaf.number(0..=63));
@@ -339,7 +345,8 @@ fn mask(
     }
     if let (Some(leaf), Some(longest)) = (mask_leaf, &ports.longest_masks) {
         let ports = inputs.iter().map(|(port, _)| longest[usize::from(port.0)]);
-        if let Some(longest) = ports.min().filter(|longest| msdu_mask.len() > usize::from(*longest)) {
+        if let Some(longest) = ports.min().filter(|longest| msdu_mask.len() > usize::from(*longest))
+        {
             leaf.fault(
                 format!("{} octets, and the data plane reads {longest}", msdu_mask.len()),
                 "use a shorter mask, or a port with another back end",
