@@ -33,9 +33,9 @@ const MOST: usize = 100;
 
 /// Faults found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Found(RefCell<Vec<Fault>>);
+pub(crate) struct FaultList(RefCell<Vec<Fault>>);
 
-impl Found {
+impl FaultList {
     pub(crate) fn note(&self, path: &str, message: impl Into<String>, help: impl Into<String>) {
         let mut faults = self.0.borrow_mut();
         if faults.len() < MOST {
@@ -62,11 +62,11 @@ pub(crate) struct Node<'a> {
     value: &'a Value,
     pub(crate) path: String,
     module: &'static str,
-    faults: &'a Found,
+    faults: &'a FaultList,
 }
 
 impl<'a> Node<'a> {
-    pub(crate) fn root(value: &'a Value, faults: &'a Found) -> Self {
+    pub(crate) fn root(value: &'a Value, faults: &'a FaultList) -> Self {
         Self { value, path: String::new(), module: "", faults }
     }
 

@@ -32,7 +32,7 @@ pub fn configuration<'s>(
 
 /// An entry of the Sequence identification table.
 #[derive(Debug, Default)]
-struct Encoding {
+struct EncodingEntry {
     streams: Vec<u32>,
     is_active: bool,
 }
@@ -44,7 +44,7 @@ struct Tables<'a> {
     identities: Vec<Value>,
     generations: Vec<Value>,
     recoveries: Vec<Value>,
-    encodings: BTreeMap<PortId, Encoding>,
+    encodings: BTreeMap<PortId, EncodingEntry>,
     splits: Vec<Value>,
     lost: Vec<String>,
 }
@@ -137,7 +137,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Encoding of R-TAGs at egress ports, decoding at the ports of members.
+    /// EncodingEntry of R-TAGs at egress ports, decoding at the ports of members.
     fn add_encodings(&mut self, stream: &Stream, handles: &StreamHandles) {
         let decodes = decodes(stream);
         if decodes {

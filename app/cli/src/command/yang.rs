@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use onbeat_host::file;
 use onbeat_node::config::{Config, LONGEST};
-use onbeat_node::yang;
+use onbeat_node::yang::{self, NodeData};
 use onbeat_report::format::count;
 
 use onbeat_terminal::exit::{self, CommandResult, Failure, Result};
 use onbeat_terminal::output;
+
+use crate::node;
 
 /// Read and check nodes as JSON of IEEE YANG modules
 ///
@@ -18,7 +20,7 @@ use onbeat_terminal::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  onbeat yang get /etc/onbeat/bridge.toml
+  onbeat yang get bridge
   onbeat yang check bridge.json
 
 Exit status: 0 success, 1 the document has faults, 2 error.")]
@@ -33,20 +35,25 @@ enum Action {
     Check(CheckOptions),
 }
 
-/// Print the configuration of a node's file
+/// Print a running node, or the configuration of a file
 ///
 /// YANG has no names of streams: each member has a handle, and each egress entry that edits frames. Warnings list what
-/// the modules cannot express.
+/// the modules cannot express. A running node is read without root, by its socket for readers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  onbeat yang get bridge
+  onbeat yang get bridge --config > bridge.json
   onbeat yang get /etc/onbeat/bridge.toml
-  onbeat yang get ./bridge.toml > bridge.json
 
-Exit status: 0 success, 2 error.")]
+Exit status: 0 success, 2 error (no daemon answers, or the file has errors).")]
 struct GetOptions {
-    /// Configuration file
-    file: PathBuf,
+    /// Name of the node, path of its control socket, or configuration file (a path that ends in .toml)
+    #[arg(value_name = "NODE|FILE")]
+    source: String,
+    /// Print the configuration of a running node without its state
+    #[arg(long)]
+    config: bool,
 }
 
 /// Check a document without a node
@@ -57,7 +64,7 @@ struct GetOptions {
 #[command(after_help = "\
 Examples:
   onbeat yang check bridge.json
-  onbeat yang get ./bridge.toml | onbeat yang check -
+  onbeat yang get bridge --config | onbeat yang check -
 
 Exit status: 0 a node with these interfaces can run the document, 1 the document has faults, 2 error.")]
 struct CheckOptions {
@@ -68,15 +75,20 @@ struct CheckOptions {
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
         match self.action {
-            Action::Get(GetOptions { file }) => get(&file),
+            Action::Get(GetOptions { source, config }) => get(&source, config),
             Action::Check(CheckOptions { file }) => check(&file),
         }
     }
 }
 
-fn get(file: &Path) -> Result {
-    let config = exit::load_to_preview(file, Config::load)?;
-    let (document, lost) = yang::configuration(&config);
+fn get(source: &str, config: bool) -> Result {
+    let NodeData { document, lost } = match source.ends_with(".toml") {
+        true => yang::configuration(&exit::load_to_preview(Path::new(source), Config::load)?),
+        false => {
+            let mut client = node::connect(Some(source), "onbeat yang get")?;
+            yang::running(&mut client, !config)?
+        }
+    };
     for part in lost {
         exit::warn(format!("warning: not in the document, as YANG cannot express it: {part}"));
     }

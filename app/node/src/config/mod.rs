@@ -20,6 +20,7 @@ mod repeat;
 mod set;
 mod stream;
 mod wildcard;
+mod write;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -55,6 +56,7 @@ pub(crate) use prp::TRAILER;
 pub use prp::{LinkConfig, Protocol, UnsupportedBackend};
 pub use set::{ReplacedStreams, StreamSet};
 pub use wildcard::WildcardConfig;
+pub use write::configuration_text;
 
 /// The configuration of a node.
 #[derive(Debug, Clone)]

@@ -9,11 +9,11 @@ use onbeat_frer::spec::{
 
 use super::functions::{Functions, Handles, RecoveryEntry};
 use super::identity::{Identity, Method};
-use crate::document::{Found, Node};
+use crate::document::{FaultList, Node};
 
 /// A handle of received frames.
 #[derive(Debug, Default)]
-struct Received<'a> {
+struct ReceivedHandle<'a> {
     /// Port, identification and leaf of each.
     members: Vec<(PortId, &'a Identification, &'a Node<'a>)>,
     /// Ports that send its frames as they are.
@@ -31,12 +31,12 @@ struct Received<'a> {
 struct Assembly<'a> {
     /// Handles of received frames, in the order of the document.
     order: Vec<u32>,
-    received: HashMap<u32, Received<'a>>,
+    received: HashMap<u32, ReceivedHandle<'a>>,
     /// Handles of edited frames: port, edit, leaf.
     edited: HashMap<u32, Vec<(PortId, Rewrite, &'a Node<'a>)>>,
     /// Handles whose frames get an R-TAG at a port.
     encoded: BTreeSet<(u32, PortId)>,
-    faults: &'a Found,
+    faults: &'a FaultList,
 }
 
 /// A stream before its functions: handles of its members.
@@ -50,7 +50,7 @@ pub(super) fn assemble(
     identities: &[Identity<'_>],
     functions: &Functions<'_>,
     names: &BTreeMap<u32, String>,
-    faults: &Found,
+    faults: &FaultList,
 ) -> Vec<Stream> {
     let mut assembly = Assembly::new(identities, faults);
     assembly.split(functions);
@@ -85,7 +85,7 @@ pub(super) fn assemble(
 }
 
 impl<'a> Assembly<'a> {
-    fn new(identities: &'a [Identity<'a>], faults: &'a Found) -> Self {
+    fn new(identities: &'a [Identity<'a>], faults: &'a FaultList) -> Self {
         let mut assembly = Self {
             order: Vec::new(),
             received: HashMap::new(),
@@ -99,7 +99,7 @@ impl<'a> Assembly<'a> {
                 Method::Identify(identification) => {
                     let received = assembly.received.entry(handle).or_insert_with(|| {
                         assembly.order.push(handle);
-                        Received::default()
+                        ReceivedHandle::default()
                     });
                     for (port, leaf) in &identity.inputs {
                         received.members.push((*port, identification, leaf));

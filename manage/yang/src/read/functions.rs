@@ -14,7 +14,7 @@ pub(super) type Handles<'a> = Vec<(u32, Node<'a>)>;
 pub(super) struct Functions<'a> {
     pub(super) generations: Vec<Generation<'a>>,
     pub(super) recoveries: Vec<RecoveryEntry<'a>>,
-    pub(super) encodings: Vec<Encoding<'a>>,
+    pub(super) encodings: Vec<EncodingEntry<'a>>,
     pub(super) splits: Vec<Split<'a>>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct RecoveryEntry<'a> {
 }
 
 #[derive(Debug)]
-pub(super) struct Encoding<'a> {
+pub(super) struct EncodingEntry<'a> {
     pub(super) port: PortId,
     pub(super) streams: Handles<'a>,
     pub(super) is_active: bool,
@@ -230,7 +230,7 @@ fn latent(object: &mut Object<'_>, is_individual: bool) -> Option<LatentErrorDet
     is_enabled.then_some(detection)
 }
 
-fn encoding<'a>((_, mut object): Entry<'a>, ports: &Ports) -> Option<Encoding<'a>> {
+fn encoding<'a>((_, mut object): Entry<'a>, ports: &Ports) -> Option<EncodingEntry<'a>> {
     let port = object.require("port", "\"eth0\"").and_then(|leaf| ports.port(&leaf));
     direction(&mut object, true, "R-TAGs are read and written at ports toward the network");
     let streams = handles(&mut object, "stream");
@@ -254,7 +254,7 @@ fn encoding<'a>((_, mut object): Entry<'a>, ports: &Ports) -> Option<Encoding<'a
         leaf.fault("R-TAGs have no path or LAN", "remove it");
     }
     object.finish();
-    Some(Encoding { port: port?, streams: streams?, is_active: active? })
+    Some(EncodingEntry { port: port?, streams: streams?, is_active: active? })
 }
 
 fn split<'a>((_, mut object): Entry<'a>, ports: &Ports) -> Option<Split<'a>> {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
 use serde_json::Value;
 
-use crate::document::{Faults, Found, Node, Object};
+use crate::document::{FaultList, Faults, Node, Object};
 use crate::model::Interface;
 use crate::{ETHERNET, FRER, INTERFACES, MASK_AND_MATCH, STREAM_IDENTIFICATION};
 
@@ -32,7 +32,7 @@ pub fn streams(
     node: Option<&[Interface]>,
     names: &BTreeMap<u32, String>,
 ) -> Result<Document, Faults> {
-    let faults = Found::default();
+    let faults = FaultList::default();
     let read = read(document, node, names, &faults);
     match (read, faults.into_faults()) {
         (Some(document), faults) if faults.is_empty() => Ok(document),
@@ -71,7 +71,7 @@ fn read(
     document: &Value,
     node: Option<&[Interface]>,
     names: &BTreeMap<u32, String>,
-    faults: &Found,
+    faults: &FaultList,
 ) -> Option<Document> {
     let mut root = Node::root(document, faults).object()?;
     let interfaces = read_interfaces(&mut root);

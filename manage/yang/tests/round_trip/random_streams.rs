@@ -1,20 +1,19 @@
-//! Streams -> JSON -> streams.
+//! Random streams.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use onbeat_frer::identify::Table;
 use onbeat_frer::spec::*;
 use onbeat_wire::MacAddress;
-use onbeat_yang::{Interface, configuration, handles, streams};
+use onbeat_yang::{Interface, handles};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::subsequence;
 
-const PORTS: u8 = 5;
+pub(crate) const PORTS: u8 = 5;
 
-fn interfaces() -> Vec<Interface> {
+pub(crate) fn interfaces() -> Vec<Interface> {
     (0..PORTS).map(|n| Interface { name: format!("eth{n}"), longest_mask: 1984 }).collect()
 }
 
@@ -152,7 +151,7 @@ fn stream() -> impl Strategy<Value = Stream> {
 }
 
 /// Streams with disjoint frames, so that a frame is of one.
-fn nodes() -> impl Strategy<Value = Vec<Stream>> {
+pub(crate) fn nodes() -> impl Strategy<Value = Vec<Stream>> {
     vec(stream(), 1..6).prop_filter_map("two members with the same frames", |mut streams| {
         for (n, stream) in streams.iter_mut().enumerate() {
             stream.name = format!("s{n}");
@@ -164,7 +163,7 @@ fn nodes() -> impl Strategy<Value = Vec<Stream>> {
 
 /// The form that a document can express: frames that are decoded leave with an R-TAG or without, and entries that keep
 /// the handles of the members are first.
-fn normal(mut stream: Stream) -> Stream {
+pub(crate) fn normal(mut stream: Stream) -> Stream {
     let decodes = stream.recover.is_some()
         || stream.members.iter().any(|member| member.individual.is_some())
         || stream.egress.iter().any(|egress| match egress.tag {
@@ -183,28 +182,4 @@ fn normal(mut stream: Stream) -> Stream {
     egress.sort_by_key(|(_, own)| own.is_some());
     stream.egress = egress.into_iter().map(|(egress, _)| egress).collect();
     stream
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn a_document_has_all_of_the_streams(streams_before in nodes()) {
-        let interfaces = interfaces();
-        let (document, _) = configuration(&interfaces, &streams_before);
-        let names: BTreeMap<u32, String> = handles(&streams_before)
-            .zip(&streams_before)
-            .flat_map(|(handles, stream)| {
-                handles.members.into_iter().map(|handle| (handle, stream.name.clone()))
-            })
-            .collect();
-        let expected: Vec<Stream> = streams_before.into_iter().map(normal).collect();
-        let text = serde_json::to_string(&document).unwrap();
-        let document = serde_json::from_str(&text).unwrap();
-        for node in [None, Some(&interfaces[..])] {
-            let read = streams(&document, node, &names);
-            let read = read.unwrap_or_else(|faults| panic!("{faults}\n{text}"));
-            prop_assert_eq!(&read.streams, &expected);
-        }
-    }
 }
