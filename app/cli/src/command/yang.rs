@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use onbeat_host::file;
-use onbeat_node::config::{Config, LONGEST};
+use onbeat_node::config::Config;
 use onbeat_node::yang::{self, NodeData};
 use onbeat_report::format::count;
 
@@ -12,6 +12,9 @@ use onbeat_terminal::exit::{self, CommandResult, Failure, Result};
 use onbeat_terminal::output;
 
 use crate::node;
+
+/// Maximum length of a document: twice that of a node with 65,536 streams.
+const LONGEST: u64 = 128 << 20;
 
 /// Read and check nodes as JSON of IEEE YANG modules
 ///
