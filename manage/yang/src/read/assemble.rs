@@ -39,7 +39,7 @@ struct Assembly<'a> {
     faults: &'a FaultList,
 }
 
-/// A stream before its functions: handles of its members.
+/// The sequence functions of a stream.
 #[derive(Debug, Default, Clone)]
 struct GroupFunctions<'a> {
     generation: Option<&'a Node<'a>>,
@@ -446,8 +446,7 @@ impl<'a> Assembly<'a> {
         }
         if let Some(entry) = functions.recovery {
             let ports: BTreeSet<PortId> = entry.ports.iter().map(|(port, _)| *port).collect();
-            for (port, leaf) in entry.ports.iter().filter(|(port, _)| !seen.contains(port)) {
-                let _ = port;
+            for (_, leaf) in entry.ports.iter().filter(|(port, _)| !seen.contains(port)) {
                 leaf.fault("the stream does not leave by this port", "use its output ports");
             }
             if seen.iter().any(|port| !ports.contains(port)) {
