@@ -9,11 +9,17 @@
 //! ([`StreamHandles`]).
 #![forbid(unsafe_code)]
 
+// Random streams of the tests are those of other crates' tests, too.
+#[cfg(test)]
+extern crate self as onbeat_yang;
+
 mod document;
 mod handles;
 mod model;
 mod read;
 mod state;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub use document::{Fault, Faults};

@@ -8,7 +8,7 @@ use onbeat_yang::handles;
 use proptest::prelude::*;
 use random_streams::{PORTS, interfaces, nodes, normal};
 
-#[path = "../../../../manage/yang/tests/round_trip/random_streams.rs"]
+#[path = "../../../../manage/yang/src/tests/random_streams.rs"]
 mod random_streams;
 
 /// The text of a file with these streams.
