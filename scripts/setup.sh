@@ -91,6 +91,7 @@ check_test() {
 	have iperf3 || need iperf3 "sends and reads a stream"
 	have cyclictest || need rt-tests "wakes up often"
 	{ have promtool && have prometheus; } || need prometheus "checks and scrapes metrics"
+	have yanglint || need libyang-tools "validates documents against YANG modules"
 	have tshark || need tshark "decodes captures independently of onbeat"
 	have python3 || need python3 "runs the checks of results"
 	python3 -c 'import jsonschema' 2>/dev/null ||

@@ -50,6 +50,7 @@ fn a_member_of_the_group_reads_a_node_and_changes_nothing() {
         &["show", "a", "--stream", "axis"],
         &["show", "a", "--paths"],
         &["show", "a", "--events", "--json"],
+        &["yang", "get", "a"],
     ] {
         let shown = run_as(READER, arguments);
         assert_eq!((shown.code, shown.err.as_str()), (0, ""), "{arguments:?}");

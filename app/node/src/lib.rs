@@ -8,3 +8,4 @@ pub mod notify;
 pub mod protect;
 pub mod run;
 pub mod service;
+pub mod yang;

@@ -197,14 +197,17 @@ pub fn keys(identification: &Identification, port: u8) -> Vec<Key> {
     }
 }
 
+/// Longest mask of the MSDU, in octets.
+pub const LONGEST_MSDU_MASK: u16 = c::MASK_MSDU as u16;
+
 /// Checks that the kernel can look up the identification.
 ///
 /// # Errors
 /// The unsupported parameter, and the remedy.
 pub fn check(identification: &Identification) -> Result<(), String> {
     let LookupKey::Mask(mask) = identification.key() else { return Ok(()) };
-    match (mask.msdu_mask.len(), c::MASK_MSDU) {
-        (octets, most) if octets > most as usize => {
+    match (mask.msdu_mask.len(), LONGEST_MSDU_MASK) {
+        (octets, most) if octets > usize::from(most) => {
             Err(format!("msdu-mask: {octets} octets; XDP reads at most {most}: shorten the mask"))
         }
         _ => Ok(()),

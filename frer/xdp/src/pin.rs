@@ -11,6 +11,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, Flock, FlockArg, OFlag, readlinkat};
@@ -198,6 +199,13 @@ impl PinDirectory {
     /// The directory cannot be read.
     pub fn entries(&self) -> Result<Vec<String>> {
         self.names("")
+    }
+
+    /// Returns the time when its oldest table was pinned; `None`: it has no table.
+    #[must_use]
+    pub fn tables_since(&self) -> Option<SystemTime> {
+        let entries = std::fs::read_dir(self.at(TABLES)).ok()?.flatten();
+        entries.filter_map(|entry| entry.metadata().ok()?.modified().ok()).min()
     }
 
     /// Returns whether its file system is mounted in the mount namespace of process 1, so that it outlives

@@ -17,6 +17,7 @@ mod run;
 mod show;
 mod stream;
 mod top;
+mod yang;
 
 use clap::Subcommand;
 use tracing::Level;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     Reload(reload::Arguments),
     Down(down::Arguments),
     Plan(plan::Arguments),
+    Yang(yang::Arguments),
     Irq(irq::Arguments),
     Delay(Box<delay::Arguments>),
     Powerlink(powerlink::Arguments),
@@ -80,6 +82,7 @@ impl Command {
             Command::Reload(arguments) => arguments.execute(),
             Command::Down(arguments) => arguments.execute(),
             Command::Plan(arguments) => arguments.execute(),
+            Command::Yang(arguments) => arguments.execute(),
             Command::Irq(arguments) => arguments.execute(),
             Command::Delay(arguments) => arguments.execute(),
             Command::Powerlink(arguments) => arguments.execute(),

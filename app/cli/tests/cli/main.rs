@@ -15,3 +15,4 @@ mod service;
 mod trust;
 mod usage;
 mod wording;
+mod yang;

@@ -30,6 +30,7 @@ fn answer(request: &Request) -> Reply {
                 None => Response::Streams { streams: streams.iter().map(stream).collect() },
             }
         }
+        Request::Configuration => Response::Configuration { text: String::new() },
         Request::SetNumber { stream, number, force } => {
             Response::Done { message: format!("{stream} {number} {force}") }
         }
@@ -152,6 +153,15 @@ fn events(since: Option<&EventStart>, wait: bool) -> Response {
 
 /// Runs a command line while the node answers.
 fn run_beside_node(server: &mut Server, line: &[&str]) -> CommandOutput {
+    run_beside(server, line, answer)
+}
+
+/// Runs a command line while a node answers by `answer`.
+pub(crate) fn run_beside(
+    server: &mut Server,
+    line: &[&str],
+    mut answer: impl FnMut(&Request) -> Reply,
+) -> CommandOutput {
     std::thread::scope(|scope| {
         let command = scope.spawn(|| run(line));
         let end = Instant::now() + Duration::from_secs(60);
@@ -161,7 +171,7 @@ fn run_beside_node(server: &mut Server, line: &[&str]) -> CommandOutput {
                 server.fds().map(|(fd, events)| PollFd::new(fd, events)).collect();
             poll(&mut fds, PollTimeout::from(20u8)).expect("poll");
             drop(fds);
-            server.step(Instant::now(), answer);
+            server.step(Instant::now(), &mut answer);
         }
         command.join().expect("it runs")
     })

@@ -20,6 +20,7 @@ mod repeat;
 mod set;
 mod stream;
 mod wildcard;
+mod write;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -55,6 +56,7 @@ pub(crate) use prp::TRAILER;
 pub use prp::{LinkConfig, Protocol, UnsupportedBackend};
 pub use set::{ReplacedStreams, StreamSet};
 pub use wildcard::WildcardConfig;
+pub use write::configuration_text;
 
 /// The configuration of a node.
 #[derive(Debug, Clone)]
@@ -296,6 +298,13 @@ impl Config {
     /// Host ports with two LANs or paths: of a PRP node, or of wildcards.
     pub fn links(&self) -> impl Iterator<Item = &LinkConfig> {
         self.wildcards.iter().map(|wildcard| &wildcard.link).chain(&self.prp)
+    }
+
+    /// The names of streams with members whose paths are being removed, sorted.
+    pub fn draining_streams(&self) -> impl Iterator<Item = &str> {
+        let mut names: Vec<&str> = self.draining.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names.into_iter()
     }
 
     /// The port with this [`PortId`].

@@ -352,6 +352,17 @@ impl Client {
         }
     }
 
+    /// Queries ports and streams as they run, as text of a configuration file.
+    ///
+    /// # Errors
+    /// The node does not respond, or refuses.
+    pub fn configuration(&mut self) -> Result<String, ClientError> {
+        match self.request(&Request::Configuration)? {
+            Response::Configuration { text } => Ok(text),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
     /// Queries the state of the streams with these names, in their order.
     ///
     /// # Errors

@@ -53,6 +53,8 @@ pub enum Request {
     Ping,
     /// Queries the state of the node, its ports and streams.
     Show,
+    /// Queries ports and streams as they run, as text of a configuration file.
+    Configuration,
     /// Queries the state of few streams; no other stream is read.
     Streams {
         /// Their names.
@@ -157,6 +159,7 @@ impl Request {
         match self {
             Self::Ping
             | Self::Show
+            | Self::Configuration
             | Self::Streams { .. }
             | Self::Summary { .. }
             | Self::Paths { .. }
@@ -239,6 +242,11 @@ pub enum Response {
     Status {
         /// The state.
         status: Box<NodeStatus>,
+    },
+    /// To [`Request::Configuration`].
+    Configuration {
+        /// Text of a file with the ports and streams, without PRP, wildcards and other keys of the node.
+        text: String,
     },
     /// To [`Request::Streams`].
     Streams {

@@ -17,6 +17,9 @@ pub struct NodeStatus {
     pub pid: u32,
     /// Seconds since the daemon started.
     pub uptime_s: u64,
+    /// Since when its counters are counted, RFC 3339: its tables can be older than the daemon.
+    #[serde(default)]
+    pub counted_since: String,
     /// Its file.
     #[serde(default)]
     pub configuration: FileVersion,
@@ -182,6 +185,9 @@ pub struct PortStatus {
     pub unfinished_checksums: Option<String>,
     /// Whether frames can go through.
     pub link: LinkState,
+    /// Whether the interface is set up, with or without carrier.
+    #[serde(default)]
+    pub admin_up: bool,
     /// 9.3.1: packets of any stream received.
     pub input_packets: u64,
     /// 9.3.2: packets of any stream that left.
@@ -223,6 +229,9 @@ pub struct MemberStatus {
     pub identification: String,
     /// 9.2.1: packets of the stream received by the port.
     pub input_packets: u64,
+    /// 10.8.11: packets whose sequence tag could not be decoded.
+    #[serde(default)]
+    pub seq_enc_errored: u64,
     /// It delivers no packets, while other members do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,

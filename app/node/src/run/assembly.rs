@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use onbeat_frer::dataplane::{AttachedPort, DataPlane};
 use onbeat_frer::prp::Parameters;
@@ -52,6 +52,8 @@ pub(super) struct Node {
     pub(super) events: Events,
     pub(super) watcher: Watcher,
     pub(super) started: Instant,
+    /// Start of its counters: of this daemon, or of an earlier one whose tables it has.
+    pub(super) counted_since: SystemTime,
     /// Interval of polling reset timers of recovery functions.
     pub(super) sweep: Option<Duration>,
     /// By port: last known state of its link.
@@ -121,6 +123,8 @@ impl Node {
             devices.prepare(port, &mut journal)?;
         }
         check(&devices, &config)?;
+        let tables = pins.as_ref().filter(|_| !config.node.backend.is_user_space());
+        let tables_since = tables.and_then(PinDirectory::tables_since);
         let plane = open(&config, pins)?;
         let layout = Layout::new(&config.node, &config.ports, config.links(), &config.streams);
         let mut events = Events::new(&config.node.name, config.node.events.keep);
@@ -132,6 +136,7 @@ impl Node {
             watcher: Watcher::new(config.node.events),
             events,
             started: Instant::now(),
+            counted_since: tables_since.unwrap_or_else(SystemTime::now),
             sweep: None,
             presence: BTreeMap::new(),
             mtus: Mtus::new(),

@@ -51,7 +51,9 @@ use onbeat_irq_guard::Background;
 use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
-use crate::config::{Backend, Config, InterfaceKind, NodeConfig, StreamOperation, Warnings};
+use crate::config::{
+    Backend, Config, InterfaceKind, NodeConfig, StreamOperation, Warnings, configuration_text,
+};
 use crate::control::{
     DIRECTORY, READER_GROUP, READERS, ReaderError, Reply, Request, Response, Server, WildcardTables,
 };
@@ -417,6 +419,13 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
                 Ok(status) => Response::Status { status: Box::new(status) },
                 Err(error) => failed(error),
             }
+        }
+        Request::Configuration => {
+            let setup = &node.setup;
+            let streams = &setup.streams;
+            let draining = |name: &str| streams.draining(name);
+            let text = configuration_text(&setup.node, &setup.ports, streams.iter(), draining);
+            Response::Configuration { text }
         }
         Request::Summary { streams, limit } => match summary::read(node, streams, *limit) {
             Ok(summary) => Response::Summary { summary: Box::new(summary) },

@@ -5,6 +5,7 @@ use onbeat_frer::dataplane::{AttachedPort, Attachment, Mode};
 use onbeat_frer::reading::{RecoveryReading, StreamReading};
 use onbeat_frer::spec::Stream;
 use onbeat_netdev as netdev;
+use onbeat_report::rfc3339;
 
 use super::assembly::Node;
 use super::error::Result;
@@ -31,6 +32,7 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
         node: setup.node.name.clone(),
         pid: std::process::id(),
         uptime_s: node.started.elapsed().as_secs(),
+        counted_since: rfc3339(node.counted_since),
         configuration: setup.version(&node.file),
         memory: memory(node)?,
         data_plane: setup.node.backend.to_string(),
@@ -96,6 +98,7 @@ pub(super) fn of_stream(node: &Node, stream: &Stream, reading: &StreamReading) -
                 draining: draining.contains(&number),
                 identification: member.identification.kind().name().to_string(),
                 input_packets: reading.input,
+                seq_enc_errored: reading.enc_errored,
                 individual: reading.individual.map(|r| of_recovery(&r, 0, 0)),
             })
             .collect(),
@@ -173,6 +176,7 @@ fn of_port(
         frames_lost: frames_lost.cloned(),
         unfinished_checksums: node.upkeep.unfinished_checksums(&config.name).map(str::to_owned),
         link: LinkState::of(link.as_ref()),
+        admin_up: link.as_ref().is_some_and(|link| link.up),
         input_packets: sums.input_packets,
         output_packets: reading.sent.unwrap_or(sums.output_packets),
         passed: sums.passed,

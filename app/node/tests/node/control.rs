@@ -56,6 +56,7 @@ fn handle(request: &Request) -> Reply {
         Request::Paths { .. } => Response::Paths { streams: Vec::new() },
         Request::Nodes => Response::Nodes { nodes: Box::default() },
         Request::Streams { .. } => Response::Streams { streams: Vec::new() },
+        Request::Configuration => Response::Configuration { text: String::new() },
         Request::SetNumber { .. }
         | Request::Prove { .. }
         | Request::Reload { .. }

@@ -8,3 +8,4 @@ mod doctor;
 mod examples;
 mod readers;
 mod traps;
+mod yang;

@@ -81,12 +81,13 @@ fn handle(request: &Request) -> Reply {
     })
 }
 
-fn every_request() -> [Request; 15] {
+fn every_request() -> [Request; 16] {
     let (stream, text, file) = ("axis".to_owned(), String::new(), "-".to_owned());
     let (streams, force) = (vec![stream.clone()], true);
     [
         Request::Ping,
         Request::Show,
+        Request::Configuration,
         Request::Streams { streams: streams.clone() },
         Request::Summary { streams: Vec::new(), limit: 100 },
         Request::Paths { stream: None },
