@@ -376,7 +376,7 @@ impl<'a> Guard<'a> {
             // It was just removed; the next step reports it.
             return Ok(false);
         };
-        device.kept = survey.interfaces.iter().flat_map(InterfaceSurvey::files).collect();
+        device.kept = survey.interfaces.iter().flat_map(InterfaceSurvey::shared).collect();
         let wanted = text(device.target);
         let threads = survey.interfaces.iter().flat_map(|interface| &interface.threads);
         let known = std::mem::take(&mut device.given);
