@@ -2,16 +2,23 @@
 
 use onbeat_irq_core::TICK_NS;
 use onbeat_realtime::clock::SECOND;
-use onbeat_report::{Cell, Check, Counters, Recorder};
+use onbeat_report::{Cell, Check, Column, Counters, Number, Recorder, Sweep};
 
 use super::latency::{RECEIVER_PRIORITY, STAMPS, StampResult};
 use super::measure::{StormResult, TASK_PRIORITY};
 use super::rig::Side;
-use super::{PERIOD_S, Plan, Row, UTILIZATION, WORK_S};
+use super::{
+    PAPER_INTERRUPTS, PAPER_MISSES, PAPER_SHARES, PERIOD_S, Plan, Row, UTILIZATION, WORK_S,
+};
 use crate::scenario::stage::Stage;
 
 /// A side, whether it was flooded, and the result.
 type Stamps = (Side, bool, StampResult);
+
+/// All measurements.
+fn results(rows: &[Row]) -> impl Iterator<Item = &StormResult> {
+    rows.iter().flat_map(|row| row.busy.iter().chain(&row.bursts)).flatten()
+}
 
 /// Checks that hold on any machine, independent of its speed. `left` counts NAPI threads during the
 /// guarded run, settings that could not be restored, and NAPI threads after it.
@@ -21,7 +28,7 @@ pub(super) fn checks(
     stamped: &[Stamps],
     (before, left, after): (u64, u64, u64),
 ) {
-    let all = || rows.iter().flat_map(|row| row.busy.iter().chain(&row.bursts));
+    let all = || results(rows);
     let invented: u64 = all().map(|found| found.received.saturating_sub(found.sent)).sum();
     stage.check(Check::eq("received and not sent", invented, 0_u64, "packets"));
     let late: u64 = all().map(|found| found.in_time.saturating_sub(found.jobs)).sum();
@@ -61,13 +68,17 @@ pub(super) fn fill(
     stamped: &[Stamps],
     recorder: &Recorder,
 ) {
-    stage.figure("accounting error of the task's time, relative to its work", accounting(rows));
     stage.figure("deadlines missed, packets in bursts", misses(rows));
-    stage.figure("interrupt time charged to the task", interrupts(plan, rows));
+    stage.figure("late jobs of all runs, packets in bursts", late_jobs(rows));
     stage.figure("packets received by the server, packets in bursts", shares(rows));
-    stage.figure("work of the task, computing", work(rows));
-    stage.figure("latency at high priority under a flood at low priority", recorder.figure());
-    stage.figure("stamps and flood", flood(stamped));
+    if !plan.deadlines_only {
+        stage.figure("accounting error of the task's time, relative to its work", accounting(rows));
+        stage.figure("interrupt time charged to the task", interrupts(plan, rows));
+        stage.figure("work of the task, computing", work(rows));
+        let latencies = "latency at high priority under a flood at low priority";
+        stage.figure(latencies, recorder.figure());
+        stage.figure("stamps and flood", flood(stamped));
+    }
     notes(stage, plan, rows);
 }
 
@@ -76,23 +87,34 @@ fn percent(part: f64, whole: f64) -> f64 {
     100.0 * part / whole
 }
 
-/// A table by rate, with one column each for stock and guarded.
-fn by_rate<'a>(
-    rows: &'a [Row],
+/// Values by rate, of each run, stock and guarded. The paper's values of the same rates are beside.
+fn by_rate(
+    rows: &[Row],
     unit: &str,
-    of: impl Fn(&'a Row, usize) -> Option<f64>,
-) -> Counters {
-    let mut table = Counters::new([("sent", "packets/s"), ("stock", unit), ("guard", unit)]);
-    for row in rows {
-        let cell = |at| of(row, at).map_or(Cell::Text("-".into()), Cell::from);
-        table.row([Cell::from(row.rate), cell(0), cell(1)]);
+    paper: Option<&[[f64; 8]; 2]>,
+    of: impl Fn(&Row, usize) -> Vec<f64>,
+) -> Sweep {
+    let mut sweep = Sweep::new(("sent", "packets/s"), unit);
+    for (at, name) in ["stock", "guard"].into_iter().enumerate() {
+        let runs: Vec<(Number, Vec<f64>)> =
+            rows.iter().map(|row| (row.rate.into(), of(row, at))).collect();
+        sweep = sweep.runs(name, runs.iter().map(|(rate, values)| (*rate, &values[..])));
     }
-    table
+    for (values, name) in paper.into_iter().flatten().zip(["paper: Linux", "paper: Linux-ISA"]) {
+        let value = |row: &Row| Some((row.rate.into(), *values.get(row.number.checked_sub(1)?)?));
+        sweep = sweep.published(name, rows.iter().filter_map(value));
+    }
+    sweep
 }
 
 /// Time of the task's work without interruption: the time that it should be charged.
 fn due_ns(found: &StormResult) -> f64 {
     found.worked_ns as f64
+}
+
+/// The mean of a value over the runs.
+fn mean(runs: &[StormResult], of: impl Fn(&StormResult) -> f64) -> f64 {
+    runs.iter().map(of).sum::<f64>() / runs.len() as f64
 }
 
 fn accounting(rows: &[Row]) -> Counters {
@@ -106,8 +128,8 @@ fn accounting(rows: &[Row]) -> Counters {
     ]);
     for row in rows {
         let error = |at: usize, time: fn(&StormResult) -> f64| {
-            let (found, due) = (&row.busy[at], due_ns(&row.busy[at]));
-            Cell::from(percent(time(found) - due, due))
+            let of = |found: &StormResult| percent(time(found) - due_ns(found), due_ns(found));
+            Cell::from(mean(&row.busy[at], of))
         };
         table.row([
             Cell::from(row.rate),
@@ -121,33 +143,65 @@ fn accounting(rows: &[Row]) -> Counters {
     table
 }
 
-fn misses(rows: &[Row]) -> Counters {
-    by_rate(rows, "%", |row, at| {
-        let found = &row.bursts[at];
-        Some(percent(found.jobs.saturating_sub(found.in_time) as f64, found.jobs as f64))
+/// Without jobs during which the kernel recorded CPU steal.
+fn misses(rows: &[Row]) -> Sweep {
+    by_rate(rows, "%", Some(&PAPER_MISSES), |row, at| {
+        let share = |found: &StormResult| {
+            percent(found.missed() as f64, (found.jobs - found.stolen) as f64)
+        };
+        row.bursts[at].iter().map(share).collect()
     })
+}
+
+/// The number of jobs of all runs; late ones during CPU steal are apart.
+fn late_jobs(rows: &[Row]) -> Counters {
+    let mut table = Counters::new([
+        Column::from(("sent", "packets/s")),
+        "stock: jobs".into(),
+        "stock: late".into(),
+        "stock: late, CPU steal".into(),
+        "guard: jobs".into(),
+        "guard: late".into(),
+        "guard: late, CPU steal".into(),
+    ]);
+    for row in rows {
+        let sum = |at: usize, of: fn(&StormResult) -> u64| {
+            Cell::from(row.bursts[at].iter().map(of).sum::<u64>())
+        };
+        let [stock, guard] = [0, 1].map(|at| {
+            [
+                sum(at, |found| found.jobs),
+                sum(at, StormResult::missed),
+                sum(at, |found| found.stolen),
+            ]
+        });
+        table.row(std::iter::once(Cell::from(row.rate)).chain(stock).chain(guard));
+    }
+    table
 }
 
 /// In the paper's unit: ticks of 10 ms per 100 s of the task's work.
-fn interrupts(plan: &Plan, rows: &[Row]) -> Counters {
+fn interrupts(plan: &Plan, rows: &[Row]) -> Sweep {
     let hundred = WORK_S * SECOND as f64 / plan.length.work_ns as f64;
-    let jiffies =
-        move |row: &Row, at: usize| row.busy[at].suffered_ns as f64 * hundred / TICK_NS as f64;
-    by_rate(rows, "jiffies/100 s", move |row, at| Some(jiffies(row, at)))
-}
-
-fn shares(rows: &[Row]) -> Counters {
-    by_rate(rows, "%", |row, at| {
-        let StormResult { sent, received, .. } = row.bursts[at];
-        (sent > 0).then(|| percent(received as f64, sent as f64))
+    by_rate(rows, "jiffies/100 s", Some(&PAPER_INTERRUPTS), |row, at| {
+        let ticks = |found: &StormResult| found.suffered_ns as f64 * hundred / TICK_NS as f64;
+        row.busy[at].iter().map(ticks).collect()
     })
 }
 
-/// Relative to its work on the same side without packets.
-fn work(rows: &[Row]) -> Counters {
-    let alone = |at: usize| rows.first().map_or(f64::NAN, |row| due_ns(&row.busy[at]));
-    by_rate(rows, "% of undisturbed", move |row, at| {
-        Some(percent(due_ns(&row.busy[at]), alone(at)))
+fn shares(rows: &[Row]) -> Sweep {
+    by_rate(rows, "%", Some(&PAPER_SHARES), |row, at| {
+        let sent = row.bursts[at].iter().filter(|found| found.sent > 0);
+        sent.map(|found| percent(found.received as f64, found.sent as f64)).collect()
+    })
+}
+
+/// Relative to its mean work on the same side without packets.
+fn work(rows: &[Row]) -> Sweep {
+    let alone = rows.iter().find(|row| row.rate == 0);
+    by_rate(rows, "% of undisturbed", None, |row, at| {
+        let alone = alone.map_or(f64::NAN, |row| mean(&row.busy[at], due_ns));
+        row.busy[at].iter().map(|found| percent(due_ns(found), alone)).collect()
     })
 }
 
@@ -198,6 +252,14 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
         "the ledger runs on both sides, which includes its cost; RT throttling reserves 5 % of \
          each second, if the host has enabled it (kernel.sched_rt_runtime_us)",
     );
+    stage.note(
+        "CPU steal of a late job: its time, less its CPU time and the time of other threads on its CPU; from 1 ms on",
+    );
+    if !plan.records_steal {
+        stage.note(
+            "CPU steal is not known: the kernel's CPU times exclude interrupts or are not readable",
+        );
+    }
     let repeated: u64 = rows.iter().map(|row| row.repeated).sum();
     if repeated > 0 {
         stage.note(format!(
@@ -206,8 +268,7 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
             plan.cpu
         ));
     }
-    let all = || rows.iter().flat_map(|row| row.busy.iter().chain(&row.bursts));
-    let (missing, measured) = all().fold((0, 0), |(missing, measured), found| {
+    let (missing, measured) = results(rows).fold((0, 0), |(missing, measured), found| {
         (missing + found.imbalance_ns, measured + found.measured_ns)
     });
     stage.note(format!(
