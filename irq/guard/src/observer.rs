@@ -327,7 +327,7 @@ impl HostObserver for LiveObserver {
                 _ => self.places.above.contains_key(&number),
             };
             let netns = self.netns();
-            let each = |report| foreign::describe(report, cpus, netns, &own);
+            let each = |report| foreign::describe(report, cpus, netns, own);
             events.extend(interrupts.iter().filter_map(each));
         }
         events
