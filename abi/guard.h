@@ -88,7 +88,7 @@ struct guard_member {
 /* The receiver of a socket's packets. */
 struct guard_receiver {
 	__u32 number; /* of its limit; 0: none */
-	__u32 pid;    /* the process that reads it */
+	__u32 pid;    /* the process that reads it, or has it open */
 };
 
 /* Counts of changes, and what programs know of the loader. */
@@ -119,12 +119,14 @@ struct guard_interrupts {
 	__u32 from; /* the last calling thread */
 	__u32 reserved;
 	__u64 interval_ns; /* from the first to the last one */
+	__u8 function[64]; /* name of that of GUARD_CALL, with a 0 at its end */
 };
 
 /* The limit of a process, or of processes that share a budget. */
 struct guard_limit {
 	__u64 ns_per_packet; /* 0: no limit */
 	__u64 burst_ns;	     /* maximum credit */
+	__u64 number;	     /* those of former processes do not have it */
 };
 
 /* The counters of a limit. */

@@ -92,7 +92,7 @@ pub(crate) fn steer(namespace: &Namespace, interfaces: &[&str], cpus: &Cpus) -> 
     let mask = mask(cpus);
     namespace.run_with_sysfs(|| {
         for interface in interfaces {
-            let path = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
+            let path = rps_file(interface);
             fs::write(&path, &mask)
                 .map_err(|error| Error::io(format!("write {mask} to {path}"), error))?;
         }
@@ -100,8 +100,13 @@ pub(crate) fn steer(namespace: &Namespace, interfaces: &[&str], cpus: &Cpus) -> 
     })?
 }
 
+/// The CPUs of RPS of an interface's first queue, below a sysfs of its network namespace.
+pub(crate) fn rps_file(interface: &str) -> String {
+    format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus")
+}
+
 /// CPUs in the format of the kernel's masks: words of 32 bits, the highest first.
-fn mask(cpus: &Cpus) -> String {
+pub(crate) fn mask(cpus: &Cpus) -> String {
     let words = cpus.iter().last().map_or(1, |last| usize::from(last / 32) + 1);
     let mut mask = vec![0_u32; words];
     for cpu in cpus.iter() {

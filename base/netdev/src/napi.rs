@@ -18,10 +18,12 @@ const NETDEV_A_QUEUE_TYPE: u16 = 3;
 const NETDEV_A_QUEUE_NAPI_ID: u16 = 4;
 const NETDEV_QUEUE_TYPE_RX: u32 = 0;
 const NETDEV_CMD_NAPI_GET: u8 = 11;
+const NETDEV_CMD_NAPI_SET: u8 = 14;
 const NETDEV_A_NAPI_IFINDEX: u16 = 1;
 const NETDEV_A_NAPI_ID: u16 = 2;
 const NETDEV_A_NAPI_IRQ: u16 = 3;
 const NETDEV_A_NAPI_PID: u16 = 4;
+const NETDEV_A_NAPI_THREADED: u16 = 8;
 
 /// A NAPI instance of a device: one or several queues that are polled together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,6 +35,9 @@ pub struct Instance {
     pub irq: Option<u32>,
     /// The kernel thread that it runs in, if threaded: a process id in the host's first pid namespace.
     pub pid: Option<u32>,
+    /// Its own mode, if the kernel has one per instance (Linux 6.17): 0 in softirq, 1 in a thread, 2 in a thread that
+    /// polls all the time.
+    pub threaded: Option<u32>,
 }
 
 /// Returns the device's NAPI instances; `None`: the kernel (before 6.8) does not report them.
@@ -40,16 +45,48 @@ pub struct Instance {
 /// # Errors
 /// [`Error::NotFound`]; the kernel's reply is malformed.
 pub fn instances(handle: &Handle, interface: &str) -> Result<Option<Vec<Instance>>> {
-    let index = handle.index(interface)?;
-    let Some(family) = handle.namespace().run(|| Family::open("netdev"))?? else {
-        return Ok(None);
-    };
-    let query = DefaultNla::new(NETDEV_A_NAPI_IFINDEX, index.to_ne_bytes().to_vec());
-    match family.dump(NETDEV_CMD_NAPI_GET, &[query]) {
-        Ok(entries) => Ok(Some(entries.iter().map(|entry| Instance::read(entry)).collect())),
-        // The family is older than the command.
-        Err(failure) if failure.errno() == Some(Errno::EOPNOTSUPP) => Ok(None),
-        Err(failure) => Err(failure.of("read the NAPI instances", interface)),
+    let Some(instances) = Instances::open(handle)? else { return Ok(None) };
+    instances.of(handle.index(interface)?, interface)
+}
+
+/// Access to the NAPI instances of a network namespace, for repeated use.
+#[derive(Debug)]
+pub struct Instances(Family);
+
+impl Instances {
+    /// Opens the access; `None`: the kernel does not have it.
+    ///
+    /// # Errors
+    /// The kernel refuses a socket.
+    pub fn open(handle: &Handle) -> Result<Option<Self>> {
+        Ok(handle.namespace().run(|| Family::open("netdev"))??.map(Self))
+    }
+
+    /// Returns the instances of the device with this index; `None`: the kernel (before 6.8) does not report them.
+    ///
+    /// # Errors
+    /// The kernel's reply is malformed. `interface` is the name in the message.
+    pub fn of(&self, index: u32, interface: &str) -> Result<Option<Vec<Instance>>> {
+        let query = DefaultNla::new(NETDEV_A_NAPI_IFINDEX, index.to_ne_bytes().to_vec());
+        match self.0.dump(NETDEV_CMD_NAPI_GET, &[query]) {
+            Ok(entries) => Ok(Some(entries.iter().map(|entry| Instance::read(entry)).collect())),
+            // The family is older than the command.
+            Err(failure) if failure.errno() == Some(Errno::EOPNOTSUPP) => Ok(None),
+            Err(failure) => Err(failure.of("read the NAPI instances", interface)),
+        }
+    }
+
+    /// Sets [`Instance::threaded`] of one instance.
+    ///
+    /// # Errors
+    /// The instance does not exist, or the kernel has no mode per instance. `interface` is the name in the message.
+    pub fn set_threaded(&self, id: u32, mode: u32, interface: &str) -> Result<()> {
+        let number = |kind, value: u32| DefaultNla::new(kind, value.to_ne_bytes().to_vec());
+        let values = [number(NETDEV_A_NAPI_ID, id), number(NETDEV_A_NAPI_THREADED, mode)];
+        match self.0.get(NETDEV_CMD_NAPI_SET, &values) {
+            Ok(_) => Ok(()),
+            Err(failure) => Err(failure.of(format!("set NAPI instance {id}"), interface)),
+        }
     }
 }
 
@@ -98,6 +135,7 @@ impl Instance {
                 NETDEV_A_NAPI_ID => instance.id = number,
                 NETDEV_A_NAPI_IRQ => instance.irq = Some(number),
                 NETDEV_A_NAPI_PID => instance.pid = Some(number),
+                NETDEV_A_NAPI_THREADED => instance.threaded = Some(number),
                 _ => {}
             }
         }

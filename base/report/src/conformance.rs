@@ -137,6 +137,10 @@ fn mistakes() -> Vec<(&'static str, Value)> {
         ("/checks/0", json!({"name": "lost"})),
         ("/figures/counters/kind", json!("table")),
         ("/figures/counters/rows/0/0", json!([1])),
+        ("/figures/delay by rate/parameter", json!("rate")),
+        ("/figures/delay by rate/series/0/points/0/mean", json!("1")),
+        ("/figures/delay by rate/series/0/points/0/deviation", json!(-1)),
+        ("/figures/delay by rate/series/0/points/0/runs", json!(0.5)),
         ("/figures/delay by phase/series/0/curve/0", json!([101, 5])),
         ("/figures/delay by phase/series/0/count", json!(-1)),
         ("/figures/delay by phase/series/0/max", json!(null)),
@@ -206,6 +210,9 @@ fn pictures(figures: &Figures) -> Vec<String> {
                 Some(plot::distribution(distribution, name, layout) + &legend)
             }
             Figure::TimeSeries(series) => Some(plot::time_series(series, name, layout)),
+            Figure::Sweep(sweep) => {
+                Some(plot::sweep(sweep, name, layout) + &plot::sweep_legend(sweep))
+            }
             Figure::Topology(topology) => Some(topology.svg(layout)),
             Figure::Measurement(_) | Figure::Counters(_) => None,
         }
@@ -226,6 +233,10 @@ fn pictures_are_well_formed() {
             Figure::TimeSeries(series) => series.phases[0].name = evil.into(),
             Figure::Distribution(distribution) => distribution.series[0].name = evil.into(),
             Figure::Ratio(ratio) => ratio.limit_name = evil.into(),
+            Figure::Sweep(sweep) => {
+                sweep.series[0].name = evil.into();
+                sweep.parameter.name = evil.into();
+            }
             Figure::Topology(topology) => topology.nodes[0].name = evil.into(),
             Figure::Measurement(_) | Figure::Counters(_) => {}
         }

@@ -153,6 +153,16 @@ fn render_group(group: &Group<'_>, has_causes: bool) -> String {
                 + &table(&view::distribution_table(distribution), "")
                 + &remark(&view::distribution_remark(distribution))
         }
+        Figure::Sweep(sweep) => {
+            let draw = |layout| plot::sweep(sweep, name, layout);
+            let remark = match view::sweep_remark(sweep) {
+                text if text.is_empty() => text,
+                text => remark(&text),
+            };
+            picture("plot", draw, &plot::sweep_legend(sweep))
+                + &table(&view::sweep_table(sweep), "")
+                + &remark
+        }
         Figure::Counters(counters) => table(&view::counter_table(counters), ""),
         // Included in the groups above.
         Figure::Measurement(_) | Figure::Ratio(_) => return String::new(),

@@ -47,7 +47,7 @@ pub use conditions::{Conditions, CpuTimes};
 pub use distribution::Recorder;
 pub use figure::{
     Cell, Column, Counters, Distribution, Figure, Loss, Measurement, Phase, PhaseState, Ratio,
-    Series, Spread, TimeSeries,
+    Series, Spread, Sweep, TimeSeries,
 };
 pub use number::Number;
 pub use origin::{Input, InputKind, Inputs, Origin};

@@ -2,7 +2,8 @@
 
 use crate::topology::samples;
 use crate::{
-    Check, Counters, Loss, Measurement, Outcome, PhaseState, Ratio, Recorder, Run, TimeSeries,
+    Check, Counters, Loss, Measurement, Number, Outcome, PhaseState, Ratio, Recorder, Run, Sweep,
+    TimeSeries,
 };
 
 /// A reproducible number in `0.0..1.0` with a long tail toward 1 for a frame.
@@ -54,6 +55,12 @@ pub(crate) fn scenario() -> Outcome {
     outcome.figure("delay over time", series);
     outcome.figure("delay by phase", recorder.figure());
     outcome.figure("counters", counters);
+    let runs = [[14.0, 15.0, 14.5], [15.0, 19.0, 16.0], [31.0, 24.0, 44.0]];
+    let rates = [1000_u64, 10_000, 40_000].map(Number::from);
+    let sweep = Sweep::new(("rate", "frames/s"), "%")
+        .runs("measured", rates.into_iter().zip(runs.iter().map(|runs| &runs[..])))
+        .published("published", rates.into_iter().zip([12.0, 20.0, 41.0]));
+    outcome.figure("delay by rate", sweep);
     outcome.conditions.driver = Some("veth".into());
     outcome.conditions.mode = Some("xdp-native".into());
     outcome.conditions.steal_percent = Some(0.4);

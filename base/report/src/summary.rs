@@ -85,6 +85,7 @@ fn tables<'a>(outcome: &'a Outcome, shown: &str) -> Vec<(Option<&'a str>, TextTa
             Group::Single(name, figure) => {
                 let table = match figure {
                     Figure::Distribution(distribution) => delays(distribution),
+                    Figure::Sweep(sweep) => view::sweep_table(sweep),
                     Figure::Counters(counters) => view::counter_table(counters),
                     _ => continue,
                 };

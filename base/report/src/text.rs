@@ -77,6 +77,11 @@ fn render_group(group: &Group<'_>, colors: bool) -> String {
         Figure::Distribution(distribution) => {
             write!(text, "{name}\n{}", view::distribution_table(distribution))
         }
+        Figure::Sweep(sweep) => {
+            let remark = view::sweep_remark(sweep);
+            let end = if remark.is_empty() { "" } else { "\n" };
+            write!(text, "{name}\n{}{remark}{end}", view::sweep_table(sweep))
+        }
         Figure::Counters(counters) => write!(text, "{name}\n{}", view::counter_table(counters)),
         Figure::TimeSeries(series) => {
             writeln!(text, "{name}: {}", view::time_series_remark(series))

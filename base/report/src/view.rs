@@ -1,6 +1,9 @@
 //! Common parts of the text and the HTML of a result: grouping of figures, and their tables.
 
-use crate::figure::{Cell, Counters, Distribution, Figure, Measurement, Ratio, Spread, TimeSeries};
+use crate::figure::{
+    Cell, Counters, Distribution, Figure, Measurement, Ratio, Spread, Sweep, SweepPoint,
+    SweepSeries, TimeSeries,
+};
 use crate::format;
 use crate::number::Number;
 use crate::origin::{Input, InputKind};
@@ -214,6 +217,9 @@ pub(crate) fn empty_reason(figure: &Figure) -> Option<String> {
             let lost = distribution.series.iter().map(|series| series.lost).sum();
             (frames == 0).then(|| nothing(lost))
         }
+        Figure::Sweep(sweep) => {
+            sweep.parameters().is_empty().then(|| "No value was recorded.".into())
+        }
         Figure::Counters(counters) => {
             counters.rows.is_empty().then(|| "No entry was recorded.".into())
         }
@@ -221,6 +227,40 @@ pub(crate) fn empty_reason(figure: &Figure) -> Option<String> {
             topology.nodes.is_empty().then(|| "The network has no node.".into())
         }
         Figure::Measurement(_) | Figure::Ratio(_) => None,
+    }
+}
+
+pub(crate) fn sweep_table(figure: &Sweep) -> TextTable {
+    let names = figure.series.iter().map(|series| series.name.as_str());
+    let columns = std::iter::once(figure.parameter.name.as_str()).chain(names);
+    let mut table = TextTable::new(columns.map(|name| (name, Alignment::Right)));
+    let quantity = |value: Number| format::quantity(value, &figure.unit);
+    for parameter in figure.parameters() {
+        let value = |series: &SweepSeries| match series.at(parameter) {
+            None => "–".into(),
+            Some(SweepPoint { mean, deviation: Some(deviation), .. }) => {
+                format!("{} ± {}", quantity(*mean), quantity((*deviation).into()))
+            }
+            Some(point) => quantity(point.mean),
+        };
+        let first = format::quantity(parameter, &figure.parameter.unit);
+        table.row(std::iter::once(first).chain(figure.series.iter().map(value)));
+    }
+    table
+}
+
+/// Returns the meaning of the spreads; empty without any.
+pub(crate) fn sweep_remark(figure: &Sweep) -> String {
+    let points = || figure.series.iter().flat_map(|series| &series.points);
+    let runs = points().filter(|point| point.deviation.is_some()).map(|point| point.runs);
+    match (runs.clone().min(), runs.max()) {
+        (Some(least), Some(most)) if least == most => {
+            format!("Means and standard deviations of {most} runs.")
+        }
+        (Some(least), Some(most)) => {
+            format!("Means and standard deviations of {least} to {most} runs.")
+        }
+        _ => String::new(),
     }
 }
 
@@ -289,6 +329,18 @@ mod tests {
         assert_eq!((verdict_word(&outcome), &*verdict(&outcome)), ("PASS", "the check holds"));
         outcome.check(Check::eq("lost", 1_u64, 0_u64, ""));
         assert_eq!((verdict_word(&outcome), &*verdict(&outcome)), ("FAIL", "1 of 2 checks failed"));
+    }
+
+    #[test]
+    fn a_sweep_as_a_table() {
+        let figure = Sweep::new(("rate", "packets/s"), "%")
+            .runs("stock", [(Number::from(1000_u64), &[10.0, 14.0][..])])
+            .published("paper", [(Number::from(2000_u64), 55.0)]);
+        let table = sweep_table(&figure).to_string();
+        for part in ["1,000 packets/s", "12 % ± 2.828 %", "55 %", "–"] {
+            assert!(table.contains(part), "{table}");
+        }
+        assert_eq!(sweep_remark(&figure), "Means and standard deviations of 2 runs.");
     }
 
     #[test]

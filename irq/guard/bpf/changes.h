@@ -13,6 +13,7 @@
 
 #include "guard.h"
 #include "kernel.h"
+#include "numbers.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
@@ -133,6 +134,8 @@ static __always_inline void note_change(void)
 SEC("cgroup/sock_create")
 int on_sock_create(struct bpf_sock *sk)
 {
+	if (budgets)
+		set_number_of_new(sk, bpf_get_current_pid_tgid() >> 32);
 	note_change();
 	return 1;
 }

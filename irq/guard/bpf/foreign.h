@@ -43,6 +43,8 @@ static __always_inline bool is_guarded(__u32 cpu)
 	return guarded_cpus[word % GUARD_CPU_WORDS] >> (cpu % 64) & 1;
 }
 
+const char format_of_function[] = "%ps";
+
 static __always_inline void count_interrupt(const struct guard_interrupt_key *source, __u32 from)
 {
 	struct source_count *known, new = {.start_ns = bpf_ktime_get_ns()};
@@ -67,6 +69,9 @@ static __always_inline void count_interrupt(const struct guard_interrupt_key *so
 	if (above_ns && now - above_ns < QUIET_NS)
 		return;
 	report.interval_ns = now - known->start_ns;
+	if (source->kind == GUARD_CALL)
+		bpf_snprintf((char *)report.function, sizeof(report.function), format_of_function,
+			     (void *)&report.source.id, sizeof(report.source.id));
 	/* Without room it is reported in the next second. */
 	if (bpf_ringbuf_output(&wakes, &report, sizeof(report), 0))
 		known->above_ns = 0;

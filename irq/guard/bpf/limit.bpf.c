@@ -145,7 +145,8 @@ static __always_inline bool may_pass(const struct guard_receiver *receiver)
 	struct bucket *bucket;
 	bool pass;
 
-	if (!ns_per_packet)
+	/* Of an earlier process, whose socket another one may have by now. */
+	if (!ns_per_packet || limit->number != receiver->number)
 		return true;
 	bucket = bpf_map_lookup_elem(&buckets, &slot);
 	if (!bucket)

@@ -18,6 +18,14 @@
 
 #define SOCK_STREAM 1
 
+/* The socket of an open file; NULL: it is none. */
+static __always_inline struct sock *socket_of(struct file *file)
+{
+	struct socket *socket = bpf_sock_from_file(file);
+
+	return socket ? socket->sk : NULL;
+}
+
 /* Others, such as those of netlink, receive nothing from interfaces. */
 static __always_inline bool has_packets(const struct sock *sk)
 {

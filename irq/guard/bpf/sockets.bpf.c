@@ -29,15 +29,11 @@ int each_socket(struct bpf_iter__task_file *ctx)
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
 	struct guard_open_socket entry = {};
-	struct socket *socket;
 	struct sock *sk;
 
 	if (!task || !file)
 		return 0;
-	socket = bpf_sock_from_file(file);
-	if (!socket)
-		return 0;
-	sk = socket->sk;
+	sk = socket_of(file);
 	if (!sk || !has_packets(sk))
 		return 0;
 	entry.receives = describe(sk, &entry.socket);

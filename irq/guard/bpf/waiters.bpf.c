@@ -11,7 +11,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 #include "receivers.h"
-#include "slots.h"
+#include "numbers.h"
 
 /* The network namespace of the guarded interfaces, whose sockets are reported; */
 const volatile __u32 netns;
@@ -47,12 +47,6 @@ struct {
 } readers SEC(".maps");
 
 /*
- * The number of all processes without an entry there, while the table is full; 0: it is not.
- * Written by the loader.
- */
-__u32 number_of_others;
-
-/*
  * Incremented when processes have new numbers: their sockets take these at the next read, as a scan
  * may reach the sockets late. Written by the loader.
  */
@@ -66,31 +60,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u8);
 } new_readers SEC(".maps");
-
-/*
- * A socket belongs to the process that reads it. A socket without a reader is not charged to any
- * process, and no budget limits it.
- */
-static __always_inline void set_number(struct sock *sk, __u32 pid)
-{
-	struct guard_member *member = bpf_map_lookup_elem(&numbers, &pid);
-	struct guard_receiver *known, receiver = {.pid = pid};
-	__u64 cookie;
-
-	receiver.number = member ? member->number : *(volatile __u32 *)&number_of_others;
-	known = bpf_sk_storage_get(&slots, sk, NULL, 0);
-	if (!known && receiver.number)
-		known = bpf_sk_storage_get(&slots, sk, &receiver, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!known)
-		return;
-	/* At once: a program may read it now. */
-	*(volatile __u64 *)known = *(__u64 *)&receiver;
-	cookie = bpf_get_socket_cookie(sk);
-	if (receiver.number)
-		bpf_map_update_elem(&cookies, &cookie, &receiver, BPF_ANY);
-	else
-		bpf_map_delete_elem(&cookies, &cookie);
-}
 
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk)
@@ -123,8 +92,12 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
 	has_number = bpf_map_lookup_elem(&numbers, &pid);
 	if (!has_number)
 		bpf_map_update_elem(&new_readers, &pid, &noted, BPF_ANY);
-	/* The socket has the limit of its process before a scan reaches it. */
-	if (has_number || *(volatile __u32 *)&number_of_others)
+	/*
+	 * The socket has the limit of its process before a scan reaches it, and no longer that of
+	 * the process that opened it.
+	 */
+	if (has_number || *(volatile __u32 *)&number_of_others ||
+	    (!known && bpf_sk_storage_get(&openers, sk, NULL, 0)))
 		set_number(sk, pid);
 	return 0;
 }
@@ -146,13 +119,9 @@ static __always_inline bool sets_number(__u32 reader, const struct task_struct *
 static __always_inline bool receives(struct file *file, const struct task_struct *task,
 				     struct guard_socket *entry)
 {
-	struct socket *socket = bpf_sock_from_file(file);
+	struct sock *sk = socket_of(file);
 	struct known_reader *known;
-	struct sock *sk;
 
-	if (!socket)
-		return false;
-	sk = socket->sk;
 	if (!sk)
 		return false;
 	entry->elsewhere = is_elsewhere(sk);
@@ -162,8 +131,12 @@ static __always_inline bool receives(struct file *file, const struct task_struct
 	if (known)
 		*(__u64 *)&entry->reader = *(volatile __u64 *)&known->reader;
 	/* Packets are dropped for the sockets of the interface's own namespace. */
-	if (budgets && !entry->elsewhere && sets_number(entry->reader.pid, task))
+	if (!budgets || entry->elsewhere)
+		return true;
+	if (sets_number(entry->reader.pid, task))
 		set_number(sk, entry->reader.pid);
+	else if (!known && sk->sk_type == SOCK_DGRAM && !(task->flags & PF_EXITING))
+		set_number_of_opener(sk, task->tgid);
 	return true;
 }
 

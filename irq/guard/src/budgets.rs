@@ -11,6 +11,7 @@ use super::limiter::{Count, Limiter};
 use super::numbers::{Group, Numbers};
 use super::walk::Walk;
 use crate::Result;
+use crate::abi::guard_receiver;
 use onbeat_irq::names::describe;
 use onbeat_irq::{Meter as Ledger, Tracer};
 use onbeat_irq_core::charge::{Accounts, Amount, Attribution, Cause, Process};
@@ -47,6 +48,7 @@ pub(super) struct Budgets {
     unnumbered: BTreeSet<Process>,
     /// Entries of that table.
     table_size: usize,
+    numbered: Vec<u32>,
     /// Whether processes share limits because all are in use, as last reported.
     limits_full: bool,
     /// Whether the ledger has the last interval completely.
@@ -94,6 +96,7 @@ impl Budgets {
             due: BTreeSet::new(),
             unnumbered: BTreeSet::new(),
             table_size,
+            numbered: Vec::new(),
             limits_full: false,
             complete: true,
             events: Vec::new(),
@@ -137,6 +140,7 @@ impl Budgets {
         }
         self.last_ns = now_ns;
         let mut interval = self.ledger.read()?;
+        let unread = self.caused_unread(walk, &interval.total(), slice)?;
         interval.resolve(|cookie| self.ledger.tracer().owner(cookie));
         let (interval_ns, unrecorded_ns) = (interval.length_ns(), interval.unrecorded_ns);
         if self.complete && unrecorded_ns > 0 {
@@ -144,8 +148,15 @@ impl Budgets {
         }
         self.complete = unrecorded_ns == 0;
 
-        let by_process = caused(&interval.total(), self.netns);
+        let mut by_process = caused(&interval.total(), self.netns);
         let mut by_number: HashMap<u32, Amount> = HashMap::new();
+        for (receiver, amount) in unread {
+            match self.process_of(receiver.pid) {
+                Some(process) => by_process.entry(process).or_default().add(amount),
+                // It has exited.
+                None => by_number.entry(receiver.number).or_default().add(amount),
+            }
+        }
         for (process, caused) in &by_process {
             if let Some(number) = self.number_of(walk, *process)? {
                 by_number.entry(number).or_default().add(*caused);
@@ -179,6 +190,41 @@ impl Budgets {
             self.end_limit(number)?;
         }
         Ok(())
+    }
+
+    /// Time for datagram sockets that no process has read, each with the only process that has it open. Other users
+    /// decide their number: the rest of an interval does not count.
+    fn caused_unread(
+        &self,
+        walk: &Walk,
+        accounts: &Accounts,
+        slice: &TimeSlice,
+    ) -> Result<Vec<(guard_receiver, Amount)>> {
+        let mut unread = Vec::new();
+        for (cause, amount) in &accounts.caused {
+            let Cause::Socket { cookie, device } = cause else { continue };
+            if slice.is_over() {
+                break;
+            }
+            let owner = self.ledger.tracer().owner(*cookie);
+            let is_read = owner.is_some_and(|owner| owner.by == Attribution::Reader);
+            if device.netns == self.netns && !is_read {
+                let receiver = walk.receiver(*cookie)?.filter(|receiver| receiver.number != 0);
+                unread.extend(receiver.map(|receiver| (receiver, *amount)));
+            }
+        }
+        Ok(unread)
+    }
+
+    /// The living process with a budget and this id.
+    fn process_of(&self, pid: u32) -> Option<Process> {
+        let [first, last] = [0, u32::MAX].map(|start_ticks| Process { pid, start_ticks });
+        self.processes.range(first..=last).next().map(|(process, _)| *process)
+    }
+
+    /// Processes whose number has changed since the last call: their sockets still have the former one.
+    pub(super) fn numbered(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.numbered)
     }
 
     /// The number of a process that caused time, also if it exited before it was known.
@@ -305,6 +351,9 @@ impl Budgets {
             Some(rule) => self.assign_budget(walk, process, command, rule)?,
             None => {
                 // It may have the number of its parent, which no rule gives it.
+                if has_number || is_new && walk.inherited_number(process)?.is_some() {
+                    self.numbered.push(process.pid);
+                }
                 walk.remove_number(process.pid)?;
                 self.without_budget.insert(process);
             }
@@ -369,6 +418,7 @@ impl Budgets {
             assigned = self.numbers.share(process, self.strictest_rule());
             self.unnumbered.insert(process);
         }
+        self.numbered.push(process.pid);
         let number = assigned.number;
         let budget = self.rules[assigned.rule].budget;
         let count = self.limiter.count(number)?;
@@ -418,8 +468,7 @@ fn group(per: BudgetScope, process: Process, properties: ProcessProperties<'_>) 
     known.unwrap_or(Group::Rule)
 }
 
-/// Time that processes caused by packets of a namespace's devices and sockets that they read. Other packets do not
-/// count against a budget: a limit applies only to sockets with a reader.
+/// Time that processes caused by packets of a namespace's devices and sockets that they read.
 fn caused(accounts: &Accounts, netns: u32) -> HashMap<Process, Amount> {
     let mut sums: HashMap<Process, Amount> = HashMap::new();
     for (cause, amount) in &accounts.caused {

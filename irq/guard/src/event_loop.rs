@@ -94,7 +94,8 @@ impl<'a> EventLoop<'a> {
                 }
                 Wake::Time => {}
             }
-            let events = guard.follow_processes(self.clock.now_ns())?;
+            let mut events = guard.follow_writes()?;
+            events.extend(guard.follow_processes(self.clock.now_ns())?);
             if !events.is_empty() {
                 report(&events, &guard.usage());
             }

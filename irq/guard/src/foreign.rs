@@ -1,8 +1,6 @@
 //! Interrupts of others on the CPUs of the guarded interfaces: bpf/foreign.h. Names and remedies.
 
-use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs;
 
 use libbpf_rs::Link;
 use libbpf_rs::btf::Btf;
@@ -60,25 +58,10 @@ pub(super) fn attach(object: &Object, programs: &[&str]) -> Result<Vec<Link>> {
     programs.iter().map(attach).collect()
 }
 
-/// Names of functions of the kernel, by their addresses. /proc/kallsyms has all of them, and takes some 50 ms: each
-/// is read once.
-#[derive(Debug, Default)]
-pub(super) struct FunctionNames(HashMap<u64, String>);
-
-impl FunctionNames {
-    /// The name of a function, or its address.
-    fn of(&mut self, address: u64) -> &str {
-        self.0
-            .entry(address)
-            .or_insert_with(|| symbol(address).unwrap_or_else(|| format!("function {address:#x}")))
-    }
-}
-
 /// Describes many interrupts of one source. `netns`: the network namespace of the guarded interfaces, `own` whether a
 /// line or a device of it is theirs. `None`: it is.
 pub(super) fn describe(
     report: &guard_interrupts,
-    functions: &mut FunctionNames,
     cpus: &CpuSet,
     netns: u32,
     own: impl Fn(InterruptSource, u32) -> bool,
@@ -117,7 +100,8 @@ pub(super) fn describe(
             (InterruptSource::WakeUp, thread(number), remedy)
         }
         _ => {
-            let function = functions.of(source.id);
+            let name = report.function.split(|octet| *octet == 0).next().unwrap_or_default();
+            let function = Octets::from(name).to_string();
             if function == RPS {
                 (InterruptSource::Rps, steering(source.cpu), RPS_REMEDY.to_owned())
             } else {
@@ -204,16 +188,6 @@ fn mask_has(mask: &str, cpu: u32) -> bool {
     word >> (cpu % 32) & 1 == 1
 }
 
-/// The name of a function of the kernel.
-fn symbol(address: u64) -> Option<String> {
-    let symbols = BufReader::new(File::open("/proc/kallsyms").ok()?);
-    let is_it = |line: &String| {
-        line.split_once(' ').is_some_and(|(at, _)| u64::from_str_radix(at, 16) == Ok(address))
-    };
-    let line = symbols.lines().map_while(std::result::Result::ok).find(is_it)?;
-    line.split_ascii_whitespace().nth(2).map(str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,21 +230,5 @@ mod tests {
             assert!(of(thread).ends_with(" leaves 0,2 to the kernel"), "{}", of(thread));
         }
         assert_eq!(of_thread(this, None, "taskset -pc"), ALL_CPUS);
-    }
-
-    #[test]
-    fn functions_of_the_kernel_have_names() {
-        let symbols = fs::read_to_string("/proc/kallsyms").unwrap();
-        let line = symbols.lines().find(|line| line.ends_with(" rps_trigger_softirq"));
-        let address = line.and_then(|line| u64::from_str_radix(line.split(' ').next()?, 16).ok());
-        // 0 without root.
-        let mut names = FunctionNames::default();
-        if let Some(address) = address.filter(|address| *address != 0) {
-            assert_eq!(names.of(address), RPS);
-        }
-        assert_eq!(names.of(1), "function 0x1");
-        // A name that is known is not read again.
-        names.0.insert(1, "known".to_owned());
-        assert_eq!(names.of(1), "known");
     }
 }

@@ -186,16 +186,30 @@ impl<'a> Guard<'a> {
         self.observer.wakes()
     }
 
-    /// A descriptor that is readable when a setting was written, until [`Self::is_changed`].
+    /// A descriptor that is readable when a setting was written, until [`Self::follow_writes`].
     #[must_use]
     pub fn writes(&self) -> Option<BorrowedFd<'_>> {
         self.host.writes()
     }
 
+    /// Sets settings again that another process has written: at once, without a scan and its pause. Only root writes them.
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    pub fn follow_writes(&mut self) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        if self.host.take_writes() {
+            let names: Vec<String> = self.devices.keys().cloned().collect();
+            names.iter().try_for_each(|name| self.enforce(name, &mut events))?;
+            self.watch()?;
+        }
+        Ok(events)
+    }
+
     /// Whether the kernel reported changes for which [`Self::is_due`] is to be called.
-    pub fn is_changed(&mut self) -> bool {
-        let is_written = self.host.take_writes();
-        self.observer.is_changed() || is_written
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.observer.is_changed()
     }
 
     /// When [`Self::follow_processes`] is to be called without an event.
@@ -376,7 +390,7 @@ impl<'a> Guard<'a> {
             // It was just removed; the next step reports it.
             return Ok(false);
         };
-        device.kept = survey.interfaces.iter().flat_map(InterfaceSurvey::files).collect();
+        device.kept = survey.interfaces.iter().flat_map(InterfaceSurvey::shared).collect();
         let wanted = text(device.target);
         let threads = survey.interfaces.iter().flat_map(|interface| &interface.threads);
         let known = std::mem::take(&mut device.given);

@@ -13,7 +13,7 @@ use libbpf_rs::{Map, MapCore, MapFlags};
 use onbeat_bpf::{Link, Object, PlainData};
 
 use super::config::DropPoint;
-use crate::abi::{guard_count, guard_size};
+use crate::abi::{guard_count, guard_limit, guard_size};
 use crate::error::{Error, Result};
 use onbeat_irq_core::policy::Limit;
 
@@ -46,12 +46,13 @@ pub(super) struct Limiter {
     object: Object,
     drop_at: DropPoint,
     links: Vec<(u32, Link)>,
-    limits: Vec<u64>,
+    /// By slot: its number, and the time for each packet.
+    limits: Vec<(u32, u64)>,
     addresses: BTreeSet<Ipv6Addr>,
 }
 
 impl Limiter {
-    /// Upper bound of the numbers of processes, exclusive; the lowest is 1.
+    /// The number of limits. A number of processes has the limit of its remainder.
     pub(super) const SLOTS: u32 = guard_size::GUARD_SLOTS.0;
 
     /// Attached to no device yet. `numbers` are the tables with the number of each socket.
@@ -66,7 +67,7 @@ impl Limiter {
             object,
             drop_at,
             links: Vec::new(),
-            limits: vec![0; Self::SLOTS as usize],
+            limits: vec![(0, 0); Self::SLOTS as usize],
             addresses: BTreeSet::new(),
         })
     }
@@ -134,17 +135,19 @@ impl Limiter {
             Limit::None => 0,
             Limit::PacketsPerSecond(packets) => 1_000_000_000 / packets.clamp(1, 1_000_000_000),
         };
-        let slot = &mut self.limits[number as usize];
-        if *slot == ns_per_packet {
+        let slot = slot(number);
+        if std::mem::replace(&mut self.limits[slot], (number, ns_per_packet))
+            == (number, ns_per_packet)
+        {
             return Ok(());
         }
-        *slot = ns_per_packet;
         let failed = |source| Error::kernel("set the limit of a process", source);
         let mut value = self.object.variables().map_err(failed)?;
-        let at = offset_of!(bss, limits) + number as usize * size_of::<[u64; 2]>();
-        value[at..][..8].copy_from_slice(&ns_per_packet.to_ne_bytes());
-        value[at + 8..][..8].copy_from_slice(&(BURST.as_nanos() as u64).to_ne_bytes());
-        let limited = self.limits.iter().filter(|limit| **limit != 0).count() as u32;
+        let limit =
+            guard_limit { ns_per_packet, burst_ns: BURST.as_nanos() as u64, number: number.into() };
+        let at = offset_of!(bss, limits) + slot * size_of::<guard_limit>();
+        value[at..][..size_of::<guard_limit>()].copy_from_slice(limit.octets());
+        let limited = self.limits.iter().filter(|(_, limit)| *limit != 0).count() as u32;
         value[offset_of!(bss, limited)..][..4].copy_from_slice(&limited.to_ne_bytes());
         self.object.set_variables(&[(0, &value)]).map_err(failed)
     }
@@ -154,7 +157,7 @@ impl Limiter {
         let octets = self
             .object
             .map("buckets")
-            .lookup(&number.to_ne_bytes(), MapFlags::ANY)
+            .lookup(&(slot(number) as u32).to_ne_bytes(), MapFlags::ANY)
             .map_err(|source| Error::kernel("read the counts of dropped packets", source))?
             .unwrap_or_default();
         let count = octets.get(offset_of!(bucket, count)..).unwrap_or_default();
@@ -162,6 +165,11 @@ impl Limiter {
             .ok_or(onbeat_irq::Error::Foreign { table: "buckets", octets: octets.len() })?;
         Ok(Count { passed, dropped })
     }
+}
+
+/// The slot of a number.
+fn slot(number: u32) -> usize {
+    (number % Limiter::SLOTS) as usize
 }
 
 /// The name of an interface; the index if it was just removed.

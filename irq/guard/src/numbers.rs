@@ -6,6 +6,8 @@ use std::fmt;
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::names::Octets;
 
+use crate::abi::guard_size;
+
 /// Gives each group of processes with a budget a number of its own while any are free. All other processes of a rule
 /// share one number, and so its budget: none is without.
 #[derive(Debug)]
@@ -60,7 +62,8 @@ struct GroupNumber {
 }
 
 impl Numbers {
-    /// Numbers 1 to `end` - 1, of which each of `rules` rules reserves one to share.
+    /// Numbers 1 to `end` - 1, of which each of `rules` rules reserves one to share. The others have another number with
+    /// the same limit after each use: a socket may have that of an earlier process.
     pub(super) fn new(rules: usize, end: u32) -> Self {
         let shared = u32::try_from(rules).unwrap_or(u32::MAX).min(end - 1);
         let free = (shared + 1..end).collect();
@@ -126,7 +129,7 @@ impl Numbers {
         }
         if is_process {
             self.groups.remove(&group);
-            self.free.insert(assigned.number);
+            self.free.insert(next(assigned.number));
         } else if let Some(known) = self.groups.get_mut(&group) {
             known.members -= 1;
         }
@@ -134,7 +137,7 @@ impl Numbers {
     }
 
     pub(super) fn is_free(&self, number: u32) -> bool {
-        self.free.contains(&number)
+        self.free.contains(&next(number))
     }
 
     /// Frees the numbers of groups without processes for which `is_unused`, and returns them.
@@ -147,7 +150,7 @@ impl Numbers {
             }
             stays
         });
-        self.free.extend(&freed);
+        self.free.extend(freed.iter().copied().map(next));
         freed
     }
 
@@ -170,6 +173,11 @@ impl Numbers {
             known.assigned.rule == rule && known.group == *group && (has_own || !could_have)
         })
     }
+}
+
+/// The next number with the same limit.
+fn next(number: u32) -> u32 {
+    number.wrapping_add(guard_size::GUARD_SLOTS.0)
 }
 
 #[cfg(test)]
@@ -205,7 +213,9 @@ mod tests {
         let freed = numbers.release(process(3)).unwrap().number;
         assert!(numbers.is_free(freed));
         assert!(!numbers.is_current(process(101), 1, &own(101)));
-        assert_eq!(assign(&mut numbers, 2000, 1).number, freed);
+        // The limit is the same, the number is not.
+        assert_eq!(assign(&mut numbers, 2000, 1).number, freed + guard_size::GUARD_SLOTS.0);
+        assert!(!numbers.is_free(freed));
         assert_eq!(numbers.processes().count(), 5 + 999);
     }
 

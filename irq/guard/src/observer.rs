@@ -1,5 +1,6 @@
 //! The observations of a guard: its devices, and the threads that wait for them.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -15,7 +16,7 @@ use super::budgets::Budgets;
 use super::candidates::{Candidates, DeviceTopology, Scan, Socket, candidates};
 use super::config::Config;
 use super::event::{Event, InterruptSource, Usage};
-use super::foreign::{self, FunctionNames};
+use super::foreign;
 use super::process_scans::{PROCESS_SLICE, ProcessScans};
 use super::walk::Walk;
 use super::{TimeSlice, cpu_time};
@@ -116,7 +117,6 @@ pub(super) struct LiveObserver {
     events: Vec<Event>,
     /// The CPUs of the guarded interfaces.
     cpus: Option<CpuSet>,
-    functions: FunctionNames,
 }
 
 impl LiveObserver {
@@ -146,7 +146,6 @@ impl LiveObserver {
             was_partial: false,
             events: Vec::new(),
             cpus: config.cpus.clone(),
-            functions: FunctionNames::default(),
         })
     }
 }
@@ -267,6 +266,9 @@ impl HostObserver for LiveObserver {
             budgets.set_devices(if self.is_preview { &[] } else { devices })?;
             budgets.set_addresses(addresses.keys().copied())?;
             budgets.step(walk, scan, &TimeSlice::new(*slice), now_ns)?;
+            if !self.process_scans.note(budgets.numbered(), now_ns) {
+                self.scan_is_due = true;
+            }
         }
         if scans {
             let above = |device: &u32| (*device, above(*device, &self.links));
@@ -316,14 +318,16 @@ impl HostObserver for LiveObserver {
         events.extend(self.budgets.as_mut().map(Budgets::events).unwrap_or_default());
         let interrupts = self.walk.interrupts();
         if let (Some(cpus), false) = (&self.cpus, interrupts.is_empty()) {
-            let irqs = irqs();
+            // Reading the interrupts of all devices takes longer than the rest.
+            let (irqs, known) = (RefCell::new(irqs), OnceCell::new());
             let own = |source, number: u32| match source {
-                InterruptSource::Device => irqs.contains(&number),
+                InterruptSource::Device => {
+                    known.get_or_init(|| (irqs.borrow_mut())()).contains(&number)
+                }
                 _ => self.places.above.contains_key(&number),
             };
             let netns = self.netns();
-            let functions = &mut self.functions;
-            let each = |report| foreign::describe(report, functions, cpus, netns, own);
+            let each = |report| foreign::describe(report, cpus, netns, own);
             events.extend(interrupts.iter().filter_map(each));
         }
         events

@@ -18,7 +18,9 @@ use super::candidates::{Reader, Scan, Socket, Thread, WaitingThread};
 use super::changes::{Changes, Reports};
 use super::config::{Config, Namespaces};
 use super::foreign;
-use crate::abi::{guard_interrupts, guard_member, guard_socket, guard_thread, irq_owner};
+use crate::abi::{
+    guard_interrupts, guard_member, guard_receiver, guard_socket, guard_thread, irq_owner,
+};
 use crate::error::{Error, Result};
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::names::Octets;
@@ -292,6 +294,14 @@ impl Walk {
                 (offset_of!(bss, numbering), &self.numbering.to_ne_bytes()),
             ])
             .map_err(|source| Error::kernel("publish the numbers of processes", source))
+    }
+
+    /// The receiver of a socket's packets that has a number, by the cookie of the socket.
+    pub(super) fn receiver(&self, cookie: u64) -> Result<Option<guard_receiver>> {
+        let receiver = self.object.map("cookies").lookup(&cookie.to_ne_bytes(), MapFlags::ANY);
+        let receiver =
+            receiver.map_err(|source| Error::kernel("read the receiver of a socket", source))?;
+        Ok(receiver.and_then(|octets| guard_receiver::from_octets(&octets)))
     }
 
     /// The tables of sockets' receivers, and of processes with a number.

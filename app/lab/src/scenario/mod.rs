@@ -248,10 +248,15 @@ const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "interrupt-storm",
         summary: "measure a real-time task and receivers under a packet storm, with and without `onbeat irq guard`",
-        example: "--scale 0.2 --html storm.html",
+        example: "--runs 20 --deadlines-only --html storm.html",
         about: "A real-time task and a UDP server share a CPU with the receive processing of a packet storm. This is measured with the stock kernel, and \
                 with `onbeat irq guard`.",
-        shows: &["deadlines missed", "work of the task", "interrupt time"],
+        shows: &[
+            "deadlines missed",
+            "packets received by the server",
+            "work of the task",
+            "interrupt time",
+        ],
         defaults: &[],
         network: storm::network,
         play: &TypedPlay(storm::play),

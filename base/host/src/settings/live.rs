@@ -1,6 +1,6 @@
 //! The settings of this host: files below a root, ethtool, threads.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,7 +11,8 @@ use nix::errno::Errno;
 use onbeat_netdev::{Error as Netdev, Ethtool, Handle, InterfaceIdentity, Namespace, napi};
 
 use super::file_writes::FileWrites;
-use super::value::{Fields, is_merging, list, words};
+use super::live_survey::modes_of;
+use super::value::{Fields, is_merging, list, modes, words};
 use super::{Host, NapiThread, Refusal, SettingLocation, Survey, Tuning};
 use onbeat_realtime::CpuSet;
 use onbeat_realtime::scheduling::{ThreadPolicy, affinity, set_affinity};
@@ -36,6 +37,8 @@ pub struct LiveHost {
 pub(super) struct Devices {
     pub(super) handle: Handle,
     pub(super) ethtool: Ethtool,
+    /// `None`: the kernel does not report NAPI instances.
+    napi: Option<napi::Instances>,
 }
 
 impl LiveHost {
@@ -47,8 +50,9 @@ impl LiveHost {
     pub fn run<T: Send>(f: impl FnOnce(&mut LiveHost) -> T + Send) -> Result<T> {
         let namespace = Namespace::current()?;
         namespace.run_with_sysfs(|| {
-            let devices = Devices { handle: Handle::open()?, ethtool: Ethtool::open()? };
-            let devices = Some(devices);
+            let handle = Handle::open()?;
+            let (ethtool, napi) = (Ethtool::open()?, napi::Instances::open(&handle)?);
+            let devices = Some(Devices { handle, ethtool, napi });
             Ok(f(&mut LiveHost { devices, ..LiveHost::below("/") }))
         })?
     }
@@ -122,9 +126,7 @@ impl Host for LiveHost {
 
     fn napi_threads(&mut self, interface: &str) -> Result<Vec<NapiThread>> {
         match &self.devices {
-            Some(devices) => {
-                Ok(self.threads(&napi::instances(&devices.handle, interface)?, interface))
-            }
+            Some(devices) => Ok(self.threads(&devices.instances(interface)?, interface)),
             None => Ok(Vec::new()),
         }
     }
@@ -138,6 +140,10 @@ impl Host for LiveHost {
             | SettingLocation::SteeringFlows { interface, .. } => {
                 self.check_interface(interface)?;
                 self.read_file(&place.to_string())
+            }
+            SettingLocation::NapiModes { interface } => {
+                let instances = self.devices()?.instances(interface).map_err(netdev)?;
+                Ok(instances.as_deref().and_then(modes_of).unwrap_or_default())
             }
             SettingLocation::Offloads { interface } => {
                 self.devices()?.offloads(interface).map_err(netdev)
@@ -208,6 +214,9 @@ impl Host for LiveHost {
                 self.check_interface(interface)?;
                 self.write_file(&place.to_string(), value)
             }
+            SettingLocation::NapiModes { interface } => {
+                self.devices()?.set_modes(interface, &modes(value)).map_err(netdev)
+            }
             SettingLocation::Offloads { interface } => self.write_offloads(interface, value),
             SettingLocation::Coalescing { interface } => {
                 let ethtool = &self.devices()?.ethtool;
@@ -246,6 +255,27 @@ impl Host for LiveHost {
 }
 
 impl Devices {
+    /// Returns the NAPI instances of an interface; `None`: the kernel does not report them.
+    pub(super) fn instances(
+        &self,
+        interface: &str,
+    ) -> onbeat_netdev::Result<Option<Vec<napi::Instance>>> {
+        let index = self.handle.index(interface)?;
+        self.napi.as_ref().map_or(Ok(None), |napi| napi.of(index, interface))
+    }
+
+    /// Sets the modes of the NAPI instances that still exist and have another one.
+    fn set_modes(&self, interface: &str, modes: &BTreeMap<u32, u32>) -> onbeat_netdev::Result<()> {
+        let Some(napi) = &self.napi else { return Ok(()) };
+        for instance in self.instances(interface)?.unwrap_or_default() {
+            let mode = modes.get(&instance.id).filter(|mode| instance.threaded != Some(**mode));
+            if let Some(mode) = mode {
+                napi.set_threaded(instance.id, *mode, interface)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the merging offloads that are on and can be turned off.
     pub(super) fn offloads(&self, interface: &str) -> onbeat_netdev::Result<String> {
         let features = self.ethtool.features(interface)?;

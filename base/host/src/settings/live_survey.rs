@@ -1,13 +1,13 @@
 //! Survey of this host: its CPUs, interrupts and threads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use onbeat_netdev::{Error as Netdev, napi};
 
 use super::live::{LiveHost, affinity_file};
 use super::survey::RT_RUNTIME;
-use super::value::Fields;
+use super::value::{Fields, modes_text};
 use super::{Governor, InterfaceSurvey, NapiThread, PacketSteering, SettingKind, Survey, Tuning};
 use onbeat_realtime::scheduling::{ThreadPolicy, affinity};
 
@@ -74,7 +74,8 @@ impl LiveHost {
                     let eee = devices.ethtool.energy_efficient(name);
                     survey.energy_efficient = eee.ok().map(Fields::text);
                 }
-                let instances = napi::instances(&devices.handle, name)?;
+                let instances = devices.instances(name)?;
+                survey.napi_modes = instances.as_deref().and_then(modes_of);
                 if finds_irqs {
                     let found = instances.iter().flatten();
                     irqs.extend(found.filter_map(|instance| instance.irq));
@@ -161,6 +162,13 @@ impl LiveHost {
         names.sort();
         names
     }
+}
+
+/// Returns the modes of NAPI instances; `None`: the kernel has none per instance.
+pub(super) fn modes_of(instances: &[napi::Instance]) -> Option<String> {
+    let mode = |instance: &napi::Instance| Some((instance.id, instance.threaded?));
+    let modes: Option<BTreeMap<u32, u32>> = instances.iter().map(mode).collect();
+    modes.filter(|modes| !modes.is_empty()).map(modes_text)
 }
 
 /// Returns the interrupts whose handlers contain the interface's name: `eth0`, `eth0-rx-0`,

@@ -26,6 +26,12 @@ pub enum SettingLocation {
         /// The interface.
         interface: String,
     },
+    /// The modes of the interface's NAPI instances, where the kernel has one per instance (Linux 6.17): `8193=1 8194=0`.
+    /// [`SettingLocation::Threaded`] replaces all of them.
+    NapiModes {
+        /// The interface.
+        interface: String,
+    },
     /// The merging offloads that are on: `rx-gro tx-tcp-segmentation`, or `none`.
     Offloads {
         /// The interface.
@@ -82,6 +88,7 @@ impl SettingLocation {
         match self {
             SettingLocation::File { .. } | SettingLocation::Irq { .. } => None,
             SettingLocation::Threaded { interface }
+            | SettingLocation::NapiModes { interface }
             | SettingLocation::Offloads { interface }
             | SettingLocation::Coalescing { interface }
             | SettingLocation::EnergyEfficient { interface }
@@ -99,6 +106,7 @@ impl SettingLocation {
         match &mut place {
             SettingLocation::File { .. } | SettingLocation::Irq { .. } => {}
             SettingLocation::Threaded { interface }
+            | SettingLocation::NapiModes { interface }
             | SettingLocation::Offloads { interface }
             | SettingLocation::Coalescing { interface }
             | SettingLocation::EnergyEfficient { interface }
@@ -155,6 +163,7 @@ impl SettingLocation {
                 value::includes(now, wanted)
             }
             SettingLocation::SteeringCpus { .. } => value::same_mask(now, wanted),
+            SettingLocation::NapiModes { .. } => value::same_modes(now, wanted),
             SettingLocation::File { .. }
             | SettingLocation::Threaded { .. }
             | SettingLocation::SteeringFlows { .. }
@@ -179,6 +188,9 @@ impl fmt::Display for SettingLocation {
             SettingLocation::Irq { irq } => write!(f, "/proc/irq/{irq}/smp_affinity_list"),
             SettingLocation::Threaded { interface } => {
                 write!(f, "/sys/class/net/{interface}/threaded")
+            }
+            SettingLocation::NapiModes { interface } => {
+                write!(f, "napi-get {interface} threaded (netlink netdev)")
             }
             SettingLocation::SteeringCpus { interface, queue } => {
                 write!(f, "/sys/class/net/{interface}/queues/rx-{queue}/rps_cpus")
@@ -251,6 +263,10 @@ mod tests {
             ),
             (SettingLocation::Coalescing { interface: interface() }, "rx-usecs=0", "x=1", false),
             (SettingLocation::Threaded { interface: interface() }, "1", "0", false),
+            (SettingLocation::NapiModes { interface: interface() }, "7=1 8=0", "7=1 8=1", false),
+            (SettingLocation::NapiModes { interface: interface() }, "7=0 8=2", "8=2 7=0", true),
+            // Its queues were replaced, and have new instances.
+            (SettingLocation::NapiModes { interface: interface() }, "8=1 9=0", "7=1 8=1", true),
             (cpus(), "00000000,00000000", "0", true),
             (cpus(), "ff,00000001", "ff00000001", true),
             (cpus(), "00000000,00000001", "0", false),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::value::{changed, least_coalescing, list, words};
+use super::value::{changed, least_coalescing, list, modes, modes_text, words};
 use super::{InterfaceSurvey, SettingKind, SettingLocation, Survey};
 use onbeat_realtime::{CpuSet, Scheduling};
 
@@ -165,6 +165,7 @@ impl Planner<'_> {
             self.set(SettingKind::EnergyEfficient, name, place, now, "enabled=0");
         }
         self.steering(survey);
+        self.napi_modes(survey);
         if let Some(now) = survey.threaded.as_ref().filter(|now| *now == "0") {
             let place = SettingLocation::Threaded { interface: interface() };
             self.set(SettingKind::ThreadedNapi, name, place, now, "1");
@@ -176,6 +177,24 @@ impl Planner<'_> {
     fn steering(&mut self, survey: &InterfaceSurvey) {
         for (place, now) in survey.steering.iter().flat_map(|queue| queue.values(&survey.name)) {
             self.set(SettingKind::PacketSteering, Some(&survey.name), place, now, "0");
+        }
+    }
+
+    /// The setting of the interface replaces those of all instances, also when it is restored. The instances that have a
+    /// mode of their own are therefore recorded before it.
+    fn napi_modes(&mut self, survey: &InterfaceSurvey) {
+        let Some(now) = &survey.napi_modes else { return };
+        let known = modes(now);
+        let is_replaced = survey.threaded.as_deref() == Some("0");
+        if is_replaced && known.values().all(|mode| *mode == 0) {
+            return;
+        }
+        let threaded = known.into_iter().map(|(id, mode)| (id, mode.max(1)));
+        let (now, wanted) = (now.clone(), modes_text(threaded));
+        let place = SettingLocation::NapiModes { interface: survey.name.clone() };
+        let (kind, interface) = (SettingKind::ThreadedNapi, Some(survey.name.clone()));
+        if self.wants(kind) && (is_replaced || !place.agrees(&now, &wanted)) {
+            self.plan.settings.push(Setting { kind, interface, place, now, wanted });
         }
     }
 

@@ -47,6 +47,8 @@ pub struct InterfaceSurvey {
     pub steering: Vec<PacketSteering>,
     /// Whether NAPI runs in threads.
     pub threaded: Option<String>,
+    /// The modes of its NAPI instances, if the kernel has one per instance.
+    pub napi_modes: Option<String>,
     /// Its interrupts, with the CPUs of each.
     pub irqs: Vec<(u32, String)>,
     /// The threads of its NAPI instances.
@@ -76,15 +78,18 @@ impl PacketSteering {
 }
 
 impl InterfaceSurvey {
-    /// Returns the settings that files contain, with their values: NAPI in threads, packet steering, CPUs of interrupts.
+    /// Returns the settings that other processes may change at any time, with their values: NAPI in threads, packet
+    /// steering, CPUs of interrupts.
     #[must_use]
-    pub fn files(&self) -> Vec<(SettingLocation, String)> {
+    pub fn shared(&self) -> Vec<(SettingLocation, String)> {
         let threaded = SettingLocation::Threaded { interface: self.name.clone() };
         let threaded = self.threaded.iter().map(|value| (threaded.clone(), value.as_str()));
+        let modes = SettingLocation::NapiModes { interface: self.name.clone() };
+        let modes = self.napi_modes.iter().map(|value| (modes.clone(), value.as_str()));
         let steering = self.steering.iter().flat_map(|queue| queue.values(&self.name));
         let irqs = self.irqs.iter();
         let irqs = irqs.map(|(irq, cpus)| (SettingLocation::Irq { irq: *irq }, cpus.as_str()));
-        let values = threaded.chain(steering).chain(irqs);
+        let values = threaded.chain(modes).chain(steering).chain(irqs);
         values.map(|(place, value)| (place, value.to_owned())).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Values as text: lists of words, of `key=number`, of CPUs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use onbeat_netdev::ethtool::{Coalescing, EnergyEfficient};
@@ -41,6 +41,27 @@ pub(super) fn same_mask(now: &str, wanted: &str) -> bool {
         text.trim_start_matches('0').to_ascii_lowercase()
     };
     digits(now) == digits(wanted)
+}
+
+/// Returns modes of NAPI instances by their ids; empty for a text without any.
+pub(super) fn modes(text: &str) -> BTreeMap<u32, u32> {
+    let mode = |word: &str| {
+        let (id, mode) = word.split_once('=')?;
+        Some((id.parse().ok()?, mode.parse().ok()?))
+    };
+    text.split_whitespace().filter_map(mode).collect()
+}
+
+/// Formats modes of NAPI instances.
+pub(super) fn modes_text(modes: impl IntoIterator<Item = (u32, u32)>) -> String {
+    let words: Vec<String> = modes.into_iter().map(|(id, mode)| format!("{id}={mode}")).collect();
+    words.join(" ")
+}
+
+/// Returns whether each NAPI instance of `wanted` that still exists has its mode.
+pub(super) fn same_modes(now: &str, wanted: &str) -> bool {
+    let now = modes(now);
+    modes(wanted).iter().all(|(id, mode)| now.get(id).is_none_or(|now| now == mode))
 }
 
 /// Returns whether an offload delays frames or merges them, by the kernel's name.

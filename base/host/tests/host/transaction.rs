@@ -119,7 +119,15 @@ impl FakeHost {
                 });
                 value = words.collect::<Vec<_>>().join(" ");
             }
+            SettingLocation::NapiModes { .. } => {
+                let now = self.get(place).unwrap();
+                value = modes(|id| mode(&value, id).or(mode(now, id)).unwrap());
+            }
             SettingLocation::Threaded { .. } => {
+                let instances = SettingLocation::NapiModes { interface: interface() };
+                if self.get(&instances).is_some() {
+                    self.put(instances, &modes(|_| value.parse().unwrap()));
+                }
                 for pid in THREADS {
                     for (thread, begins) in threads(pid) {
                         if value == "1" && self.get(&thread).is_none() {
@@ -144,6 +152,15 @@ impl FakeHost {
         let values = self.values.iter().filter(|(_, (place, _))| counts(place));
         values.map(|(name, (_, value))| (name.clone(), value.clone())).collect()
     }
+}
+
+/// The modes of the NAPI instances of [`THREADS`].
+fn modes(mode: impl Fn(i32) -> u32) -> String {
+    THREADS.map(|id| format!("{id}={}", mode(id))).join(" ")
+}
+
+fn mode(text: &str, id: i32) -> Option<u32> {
+    text.split(' ').find_map(|word| word.strip_prefix(&format!("{id}="))?.parse().ok())
 }
 
 fn threads(pid: i32) -> [(SettingLocation, &'static str); 2] {
@@ -191,6 +208,7 @@ impl Host for FakeHost {
                 _ => Vec::new(),
             },
             threaded,
+            napi_modes: value(SettingLocation::NapiModes { interface: interface() }),
         };
         Ok(Survey {
             cpus: "0-3".parse().unwrap(),
@@ -216,7 +234,10 @@ impl Host for FakeHost {
             Some(Failure::Unsupported) => return Err(Refusal::Unsupported("not here".into())),
             Some(Failure::FalseSuccess) => {}
             Some(Failure::Halfway) => {
-                let now = self.get(place).unwrap().replace(|c: char| c.is_ascii_digit(), "9");
+                let mut now = self.get(place).unwrap().replace(|c: char| c.is_ascii_digit(), "9");
+                if matches!(place, SettingLocation::NapiModes { .. }) {
+                    now = modes(|_| 9);
+                }
                 self.put(place.clone(), if now.contains('=') { &now } else { "neither" });
                 return Err(Refusal::Failed("refused".into()));
             }
@@ -476,6 +497,26 @@ fn moved_interfaces_are_kept_and_removed_ones_expire() {
     assert_eq!(fake.get(&SettingLocation::Threaded { interface: interface() }).unwrap(), "0");
 }
 
+/// The setting of the interface replaces the modes of its instances, also when it is restored.
+#[test]
+fn modes_of_napi_instances_are_restored() {
+    let place = SettingLocation::NapiModes { interface: interface() };
+    for (threaded, before) in
+        [("0", "71=0 72=0"), ("0", "71=1 72=0"), ("0", "71=0 72=2"), ("1", "71=0 72=1")]
+    {
+        let (mut fake, mut log) = (FakeHost::untuned(), Memory::default());
+        fake.take(&SettingLocation::Threaded { interface: interface() }, threaded);
+        fake.put(place.clone(), before);
+        let only = vec![SettingKind::ThreadedNapi];
+        apply(&mut fake, &mut log, &Tuning { only, ..tuning() }, false).unwrap();
+        let is_threaded = |id| mode(fake.get(&place).unwrap(), id) != Some(0);
+        assert!(THREADS.into_iter().all(is_threaded), "{before}: {:?}", fake.get(&place));
+        restore(&mut fake, &mut log).unwrap();
+        assert_eq!(fake.get(&place).unwrap(), before);
+        assert_eq!(log.entries(), []);
+    }
+}
+
 proptest! {
     /// For any values and two failures, in the first and in the second process.
     #[test]
@@ -486,6 +527,7 @@ proptest! {
         usecs in 0_u32..3,
         frames in 0_u32..3,
         threaded in "0|1",
+        napi_modes in proptest::option::of("71=[012] 72=[012]"),
         trouble in proptest::option::of((0..WRITES, proptest::sample::select(ALL.to_vec()))),
         second in proptest::option::of(0..WRITES),
         keep_going: bool,
@@ -499,6 +541,9 @@ proptest! {
         let place = SettingLocation::Coalescing { interface: interface() };
         fake.put(place, &format!("rx-usecs={usecs} rx-frames={frames}"));
         fake.take(&SettingLocation::Threaded { interface: interface() }, &threaded);
+        if let Some(napi_modes) = napi_modes {
+            fake.put(SettingLocation::NapiModes { interface: interface() }, &napi_modes);
+        }
         let before = fake.state();
 
         let mut log = Memory::default();

@@ -1,6 +1,7 @@
 //! Figures: measured values, each kind with its error or limit.
 
 mod series;
+mod sweep;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use crate::number::Number;
 use crate::topology::Topology;
 
 pub use series::{Loss, MAX_LOSSES, MAX_POINTS, Phase, PhaseState, Series, TimeSeries, downsample};
+pub use sweep::{Sweep, SweepPoint, SweepSeries};
 
 /// Figures by name, in the order of measurement.
 pub type Figures = IndexMap<String, Figure>;
@@ -25,6 +27,8 @@ pub enum Figure {
     Distribution(Distribution),
     /// Values over time.
     TimeSeries(TimeSeries),
+    /// Values by a parameter.
+    Sweep(Sweep),
     /// Counters, or any table.
     Counters(Counters),
     /// The measured network.
@@ -40,7 +44,7 @@ macro_rules! figure_from {
         })*
     };
 }
-figure_from!(Measurement, Ratio, Distribution, TimeSeries, Counters, Topology);
+figure_from!(Measurement, Ratio, Distribution, TimeSeries, Sweep, Counters, Topology);
 
 /// The error of a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

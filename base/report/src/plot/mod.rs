@@ -3,10 +3,12 @@
 mod curves;
 mod ratios;
 mod scale;
+mod sweep;
 mod time;
 
 pub use curves::{distribution, distribution_legend};
 pub use ratios::ratios;
+pub use sweep::{sweep, sweep_legend};
 pub use time::{phase_names_fit, time_series, time_series_legend};
 
 use crate::format;

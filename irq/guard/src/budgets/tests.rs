@@ -160,18 +160,53 @@ fn without_time_for_all_new_readers_all_processes_count() {
 }
 
 #[test]
-fn packets_of_unread_sockets_do_not_count_against_a_budget() {
-    let (reader, woken) = (Process { pid: 1, start_ticks: 1 }, Process { pid: 2, start_ticks: 2 });
+fn packets_count_against_the_budget_of_their_reader() {
+    let (reader, opener) = (Process { pid: 1, start_ticks: 1 }, Process { pid: 2, start_ticks: 2 });
     let device = Device { netns: 7, index: 2 };
     let amount = Amount { ns: 100, packets: 1 };
     let socket = |cookie| (Cause::Socket { cookie, device }, amount);
     let mut accounts = Accounts { caused: [socket(1), socket(2)].into(), ..Accounts::default() };
     accounts.resolve(|cookie| match cookie {
         1 => Some(reader.into()),
-        _ => Some(Owner { process: woken, by: Attribution::Owner }),
+        // Others may have it open: [`Budgets::caused_unread`] finds that.
+        _ => Some(Owner { process: opener, by: Attribution::Owner }),
     });
     assert_eq!(caused(&accounts, 7), [(reader, amount)].into());
     assert_eq!(caused(&accounts, 8), HashMap::new());
+}
+
+/// A datagram socket that no process reads belongs to the only process that has it open, or to the only group.
+#[test]
+fn an_unread_socket_has_the_number_of_its_only_process() {
+    let Some(mut world) = World::new() else { return };
+    let this = std::process::id();
+    let scan = |world: &World, pid| {
+        let slice = TimeSlice::new(Duration::MAX);
+        world.walk.scan_process(pid, &slice, |_| false).unwrap().unwrap();
+        world.number_of_socket().unwrap_or(0)
+    };
+    let mut cat = Command::new("cat");
+    assert!(world.walk.number(this, 5, false).unwrap());
+    assert_eq!(scan(&world, this), 5);
+    // A new one has it before any scan; one of a stream does not.
+    let another = world.another_socket();
+    let socket = std::mem::replace(&mut world.socket, another);
+    assert_eq!(world.number_of_socket(), Some(5));
+    world.socket = socket;
+    cat.stdin(OwnedFd::from(world.socket.try_clone().unwrap())).stdout(Stdio::piped());
+    let mut child = cat.spawn().unwrap();
+    // Of the same group,
+    assert!(world.walk.number(child.id(), 5, true).unwrap());
+    assert_eq!((scan(&world, child.id()), scan(&world, this)), (5, 5));
+    // of another one,
+    assert!(world.walk.number(child.id(), 6, true).unwrap());
+    assert_eq!((scan(&world, child.id()), scan(&world, this)), (0, 0));
+    // and once it reads.
+    world.socket.send(&[0]).unwrap();
+    child.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+    assert_eq!(world.number_of_socket(), Some(6));
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 /// They start and exit between two scans, one after another.
@@ -234,6 +269,31 @@ fn a_child_without_a_rule_does_not_keep_the_number_of_its_parent() {
     assert_eq!(world.number_of_socket(), Some(0));
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// The process of a number has exited, and another one has its limit: sockets of the first are not limited.
+#[test]
+fn a_limit_is_for_sockets_of_its_number_only() {
+    const PACKETS: u32 = 50;
+    const NUMBER: u32 = 5;
+    let Some(mut world) = World::new() else { return };
+    let World { namespace, budgets: Budgets { limiter, .. }, .. } = &mut world;
+    namespace.run(|| limiter.set_devices(&[1])).unwrap().unwrap();
+    limiter.set_addresses(["127.0.0.1".parse().unwrap()].into_iter()).unwrap();
+    let [slots, ..] = world.walk.numbers_of_sockets();
+    let receiver = guard_receiver { number: NUMBER, pid: 4_000_001 };
+    let key = world.socket.as_raw_fd().to_ne_bytes();
+    slots.update(&key, receiver.octets(), MapFlags::ANY).unwrap();
+    let mut received_with = |number| {
+        world.budgets.limiter.limit(number, Limit::PacketsPerSecond(1)).unwrap();
+        for _ in 0..PACKETS {
+            let _ = world.socket.send(&[0]);
+        }
+        world.socket.set_nonblocking(true).unwrap();
+        (0..).take_while(|_| world.socket.recv(&mut [0]).is_ok()).count() as u32
+    };
+    assert_eq!(received_with(NUMBER + Limiter::SLOTS), PACKETS);
+    assert!(received_with(NUMBER) < PACKETS / 2);
 }
 
 /// One process receives ten packets for each one of the other.

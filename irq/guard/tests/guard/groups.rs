@@ -11,7 +11,7 @@ use onbeat_irq_guard::{BudgetScope, Event, Rule, Usage};
 use onbeat_testing::require_that;
 
 use crate::harness::{Flow, World};
-use crate::hostile::{SMALL, flood_until_limited, possible, usage};
+use crate::hostile::{SMALL, flood_until_limited, possible, usage, wait_for_earlier_packets};
 use crate::kernel::turn;
 use crate::reader::{Reader, without_forks};
 use crate::running::RunningGuard;
@@ -19,6 +19,9 @@ use crate::running::RunningGuard;
 fn shared(per: BudgetScope) -> Vec<Rule> {
     vec![Rule { per, ..Rule::any(SMALL) }]
 }
+
+/// Some packets per second.
+const SOME: Budget = Budget { ns_per_s: 100_000 };
 
 fn this_process() -> Process {
     onbeat_irq::names::process(std::process::id()).unwrap()
@@ -43,15 +46,15 @@ fn commands() -> Vec<Command> {
         // As an unprivileged user, by that namespace.
         &["unshare", "--user", "--map-user=65534", "head", "-c", "1"],
     ];
+    let try_unshare = || Command::new("unshare").args(["--user", "true"]).status();
+    let allowed = try_unshare().is_ok_and(|status| status.success());
+    let allowed = require_that(allowed, "user namespaces (the kernel refuses them in a chroot)");
     let command = |words: &&[&str]| {
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdout(Stdio::null());
         command
     };
-    // A chroot, as that of the virtual machines, permits no user namespaces.
-    let unshares = Command::new("unshare").args(["--user", "true"]).stderr(Stdio::null()).status();
-    let unshares = require_that(unshares.unwrap().success(), "user namespaces");
-    words.iter().filter(|words| unshares || words[0] != "unshare").map(command).collect()
+    words.iter().filter(|words| allowed || words[0] != "unshare").map(command).collect()
 }
 
 /// Processes that a member starts have its limit before the guard knows them.
@@ -61,12 +64,14 @@ fn new_processes_of_a_group_have_its_limit_at_once() {
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     for per in [BudgetScope::User, BudgetScope::Cgroup, BudgetScope::Rule] {
         let world = World::with_napi();
-        let guard = RunningGuard::start(&world, |config| config.budgets = shared(per));
+        let guard = RunningGuard::start(&world, |config| {
+            config.budgets = vec![Rule { per, ..Rule::any(SOME) }];
+        });
         let first = world.flow();
         let halted = Cell::new(None);
         guard.wait_for("limit", || {
             drop(halted.take());
-            first.send(10, 100);
+            first.send(100, 100);
             read(&first);
             halted.set(Some(guard.halt()));
             usage(&guard, this_process()).is_some_and(|usage| usage.limit != Limit::None)
@@ -74,17 +79,21 @@ fn new_processes_of_a_group_have_its_limit_at_once() {
         for mut command in commands() {
             let flow = world.flow();
             setsockopt(&flow.reader, RcvBuf, &(4 << 20)).unwrap();
-            // Its first packet has no limit: no process has read the socket.
-            flow.send(1, 1);
-            let status = {
+            let mut child = {
                 let _forks = without_forks();
                 let stdin = OwnedFd::from(flow.reader.try_clone().unwrap());
-                command.stdin(stdin).status().unwrap()
+                command.stdin(stdin).spawn().unwrap()
+            };
+            let status = loop {
+                flow.send(1, 1);
+                if let Some(status) = child.try_wait().unwrap() {
+                    break status;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
             };
             assert!(status.success(), "{command:?}");
             flow.send(PACKETS, 100);
-            // It was not read and has no limit: its packet arrives behind those.
-            world.flow().pass(1, 100);
+            wait_for_earlier_packets(&world);
             let passed = read(&flow);
             assert!(passed < PACKETS / 2, "{per:?} {command:?}: {passed} packets");
         }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::CStr;
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
@@ -19,7 +20,7 @@ use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::policy::{Budget, Limit, Settings};
 use onbeat_irq_guard::{Config, DropPoint, Event, Rule, Usage, run};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
-use onbeat_testing::{Feature, TemporaryDirectory, require};
+use onbeat_testing::{Feature, TemporaryDirectory, require, require_that};
 
 use crate::harness::{BOUND, Flow, RECEIVER, SENDER, World};
 use crate::kernel::{arrive, has, set_fifo, turn};
@@ -49,6 +50,15 @@ pub(crate) fn flood_until_limited(guard: &RunningGuard, flow: &Flow, reader: &mu
         flow.send(100, 100);
         usage(guard, reader.process).is_some_and(|usage| usage.dropped > before)
     });
+}
+
+/// Waits for a packet that arrives behind all earlier ones: a stream without a reader has no limit.
+pub(crate) fn wait_for_earlier_packets(world: &World) {
+    let mut stream = world.stream();
+    stream.writer.write_all(&[0]).unwrap();
+    let mut arrival = [PollFd::new(stream.reader.as_fd(), PollFlags::POLLIN)];
+    let timeout = u16::try_from(BOUND.as_millis()).unwrap();
+    assert_eq!(poll(&mut arrival, timeout).unwrap(), 1, "no packet arrives");
 }
 
 /// A socket of the receiver at an address that other sockets may share.
@@ -250,7 +260,7 @@ fn a_full_ledger_applies_budgets_as_limits_and_evicts_idle_rows() {
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     let world = World::with_napi();
     let flow = world.flow();
-    let mut reader = Reader::of(&flow.reader);
+    let mut reader = Reader::named(&flow.reader, Some(NAME));
     let to = flow.reader.local_addr().unwrap().ip();
     let short = |count: u32| {
         for _ in 0..count {
@@ -258,13 +268,13 @@ fn a_full_ledger_applies_budgets_as_limits_and_evicts_idle_rows() {
             let socket = world.receiver.namespace().run(bind).unwrap();
             flow.writer.send_to(&[0; 64], socket.local_addr().unwrap()).unwrap();
             // Closed before its packet arrives, it would have no row; if it was read, its process would have
-            // one. A limit may have dropped the packet.
+            // one.
             let mut arrival = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
             poll(&mut arrival, 1000_u16).unwrap();
         }
     };
     let guard = RunningGuard::start(&world, |config| {
-        config.budgets = any(SMALL);
+        config.budgets = vec![Rule { command: Some(WRITTEN.to_owned()), ..Rule::any(SMALL) }];
         config.ledger_rows = Some(ROWS);
     });
     guard.wait_for("budget", || usage(&guard, reader.process).is_some());
@@ -286,13 +296,14 @@ fn a_full_ledger_applies_budgets_as_limits_and_evicts_idle_rows() {
     guard.stop();
 }
 
-/// It never reads: only its wake-up indicates that it may be the owner.
+/// Neither reads the socket that both have open: it is not known which one will.
 #[test]
 fn an_owner_that_is_only_inferred_is_never_limited() {
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     let world = World::with_napi();
     let (waited_for, read) = (world.flow(), world.flow());
     let guard = RunningGuard::start(&world, |config| config.budgets = any(SMALL));
+    let this = onbeat_irq::names::process(std::process::id()).unwrap();
     let mut waits = Reader::of(&waited_for.reader);
     let mut reads = Reader::of(&read.reader);
     guard.wait_for("budgets", || guard.usage().len() == 3);
@@ -304,13 +315,68 @@ fn an_owner_that_is_only_inferred_is_never_limited() {
     let held_against = Cell::new(None);
     guard.wait_for("limit of the reader", || {
         read.send(100, 100);
-        let waits = usage(&guard, waits.process).expect("it lives");
-        if (waits.limit, waits.caused_ns_per_s, waits.dropped) != (Limit::None, 0, 0) {
-            held_against.set(Some(waits));
+        for process in [this, waits.process] {
+            let usage = usage(&guard, process).expect("it lives");
+            if (usage.limit, usage.caused_ns_per_s, usage.dropped) != (Limit::None, 0, 0) {
+                held_against.set(Some(usage));
+            }
         }
         usage(&guard, reads.process).is_some_and(|usage| usage.dropped > 0)
     });
     assert_eq!(held_against.take(), None);
+    guard.stop();
+}
+
+/// Makes its readers poll the device before they wait; false: the kernel has no busy polling.
+fn busy_poll(socket: &UdpSocket) -> bool {
+    let us: libc::c_int = 1000;
+    let length = size_of_val(&us) as libc::socklen_t;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_BUSY_POLL);
+    // SAFETY: the value lives through the call.
+    unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const us).cast(), length) == 0
+    }
+}
+
+/// Packets that readers of this network namespace polled from devices.
+fn packets_of_busy_polls(namespace: &Namespace) -> u64 {
+    let read = || std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
+    let text = namespace.run(read).unwrap();
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt: "));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let at = names.split(' ').position(|name| name == "BusyPollRxPackets").unwrap();
+    values.split(' ').nth(at).unwrap().parse().unwrap()
+}
+
+/// It does the receive processing itself, in turn with the NAPI thread.
+#[test]
+fn a_reader_that_polls_the_device_has_its_priority_and_budget() {
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let flow = world.flow();
+    if !require_that(busy_poll(&flow.reader), "busy polling (CONFIG_NET_RX_BUSY_POLL)") {
+        return;
+    }
+    let mut reader = Reader::named(&flow.reader, Some(NAME));
+    set_fifo(reader.process.pid, 40);
+    let receiver = world.receiver.namespace();
+    let guard = RunningGuard::start(&world, |_| ());
+    guard.wait_for("priority", || has(&world, 40));
+    reader.begin(u32::MAX);
+    let before = packets_of_busy_polls(receiver);
+    guard.wait_for("packets of busy polls", || {
+        flow.send(20, 100);
+        packets_of_busy_polls(receiver) > before
+    });
+    assert!(has(&world, 40));
+    guard.stop();
+    let rule = Rule { command: Some(WRITTEN.to_owned()), ..Rule::any(SMALL) };
+    let guard = RunningGuard::start(&world, |config| config.budgets = vec![rule]);
+    guard.wait_for("packets dropped early", || {
+        flow.send(100, 100);
+        usage(&guard, reader.process).is_some_and(|usage| usage.dropped > 0)
+    });
+    assert!(has(&world, 40));
     guard.stop();
 }
 
@@ -413,9 +479,9 @@ fn busy_processes_do_not_blind_the_guard() {
     assert!(cpu_time <= time / 2 + 2 * INTERVAL, "{cpu_time:?} of {time:?}");
 }
 
-/// A process opens another socket: it has the limit of the process from its first read, before any scan.
+/// A process opens another socket: it has the limit of the process before its first read, and before any scan.
 #[test]
-fn a_new_socket_of_a_limited_process_is_limited_at_its_first_read() {
+fn a_new_socket_of_a_limited_process_is_limited_at_once() {
     const PACKETS: u32 = 200;
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     let world = World::with_napi();
@@ -436,13 +502,32 @@ fn a_new_socket_of_a_limited_process_is_limited_at_its_first_read() {
     });
     let second = world.flow();
     setsockopt(&second.reader, RcvBuf, &(4 << 20)).unwrap();
-    second.pass(1, 100);
     second.send(PACKETS, 100);
-    // It was not read and has no limit: its packet arrives behind those.
-    world.flow().pass(1, 100);
+    wait_for_earlier_packets(&world);
     assert!(read(&second) < PACKETS / 2, "its packets were not limited");
     drop(halted);
     guard.stop();
+}
+
+/// It floods a socket that it never reads.
+#[test]
+fn the_only_process_that_has_an_unread_socket_open_is_limited() {
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let this = onbeat_irq::names::process(std::process::id()).unwrap();
+    // Opened before the guard starts, and afterwards.
+    let before = world.flow();
+    for is_new in [false, true] {
+        let guard = RunningGuard::start(&world, |config| config.budgets = any(SMALL));
+        guard.wait_for("budget", || usage(&guard, this).is_some());
+        let after = world.flow();
+        let flow = if is_new { &after } else { &before };
+        guard.wait_for("packets dropped early", || {
+            flow.send(100, 100);
+            usage(&guard, this).is_some_and(|usage| usage.dropped > 0)
+        });
+        guard.stop();
+    }
 }
 
 /// Processes have more files than a slice of a scan reads: priorities still follow, and a process whose sockets

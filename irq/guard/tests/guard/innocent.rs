@@ -18,7 +18,8 @@ use nix::unistd::{ForkResult, Pid, fork};
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::policy::{Budget, Limit};
 use onbeat_irq_guard::{Rule, Usage};
-use onbeat_testing::require_that;
+use onbeat_netdev::XdpMode;
+use onbeat_testing::{AttachMethod, ForeignProgram, Instruction, require_that};
 
 use crate::harness::{Flow, RECEIVER, World};
 use crate::hostile::{SMALL, flood_until_limited, possible, usage};
@@ -219,6 +220,37 @@ fn no_workload_of_others_limits_an_innocent_process() {
     nix::sys::socket::setsockopt(&packets, RcvBuf, &(1 << 20)).unwrap();
     trial.beside("a packet socket", 50, || read.pass(200, 100));
     drop(packets);
+    trial.guard.stop();
+}
+
+/// Drops frames of more than 200 octets.
+const DROP_LONG_FRAMES: [Instruction; 7] = [
+    // r2 = data + 200; r3 = end of data
+    (0x61, 0x12, 0, 0),
+    (0x61, 0x13, 4, 0),
+    (0x07, 0x02, 0, 200),
+    // XDP_PASS
+    (0xb7, 0x00, 0, 2),
+    (0x2d, 0x32, 1, 0),
+    // XDP_DROP
+    (0xb7, 0x00, 0, 1),
+    (0x95, 0x00, 0, 0),
+];
+
+/// A flood for the socket of the process, which never receives it.
+#[test]
+fn frames_that_a_program_drops_in_the_driver_limit_no_process() {
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let trial = Trial::start();
+    let program = ForeignProgram::attach_code(
+        &trial.world.receiver,
+        "r0",
+        AttachMethod::Link,
+        XdpMode::Native,
+        &DROP_LONG_FRAMES,
+    );
+    trial.beside("frames dropped in the driver", 50, || trial.own.send(400, 500));
+    program.detach(&trial.world.receiver);
     trial.guard.stop();
 }
 

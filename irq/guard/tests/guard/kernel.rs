@@ -206,6 +206,41 @@ fn no_packet_leaves_the_napi_thread_by_rps() {
     assert_eq!(mask(), 2);
 }
 
+/// Another process takes a NAPI instance out of its thread: the setting of the interface does not show that (Linux 6.17).
+#[test]
+fn no_napi_instance_leaves_its_thread() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let instances = napi::Instances::open(&world.receiver).unwrap().expect("Linux 6.8");
+    let index = world.receiver.index("r0").unwrap();
+    let modes = || -> Vec<(u32, Option<u32>)> {
+        let found = instances.of(index, "r0").unwrap().expect("Linux 6.8");
+        found.iter().map(|instance| (instance.id, instance.threaded)).collect()
+    };
+    let before = modes();
+    if !require_that(before.iter().all(|(_, mode)| mode.is_some()), "NAPI modes per instance") {
+        return;
+    }
+    // It had a mode of its own before.
+    instances.set_threaded(before[0].0, 1, "r0").unwrap();
+    let flow = world.flow();
+    let reader = Reader::of(&flow.reader);
+    set_fifo(reader.process.pid, 40);
+    let guard = RunningGuard::start(&world, |_| ());
+    guard.wait_for("priority", || has(&world, 40));
+    for _ in 0..2 {
+        instances.set_threaded(before[0].0, 0, "r0").unwrap();
+        let all_threaded = || modes().iter().all(|(_, mode)| *mode == Some(1));
+        guard.wait_for("thread again", || all_threaded() && has(&world, 40));
+    }
+    let changed = |event: &&Event| matches!(event, Event::SettingChanged { setting, .. } if setting.starts_with("napi-get r0"));
+    guard.wait_for("events", || guard.events().iter().filter(changed).count() == 2);
+    flow.pass(100, 512);
+    guard.stop();
+    assert_eq!(modes()[0], (before[0].0, Some(1)));
+    assert!(modes()[1..].iter().all(|(_, mode)| *mode == Some(0)), "{:?}", modes());
+}
+
 /// The bound address decides the device that the owner waits for.
 #[test]
 fn a_socket_on_another_device_changes_no_priority() {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use nix::sched::{CpuSet, sched_setaffinity};
 use onbeat_irq::names::Stat;
 use onbeat_irq_core::charge::Process;
-use onbeat_realtime::clock::{now_ns, sleep_until};
+use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
 use super::board::{Board, LATENCIES};
 use crate::child::Child;
@@ -33,7 +33,7 @@ pub(super) enum TaskSchedule {
     /// Continuous.
     Steady { from_ns: u64, to_ns: u64 },
     /// Jobs of this much work, one released per period, with its end as deadline.
-    Periodic { from_ns: u64, to_ns: u64, period_ns: u64, work_ns: u64 },
+    Periodic { from_ns: u64, to_ns: u64, period_ns: u64, work_ns: u64, records_steal: bool },
 }
 
 impl Actor {
@@ -43,8 +43,9 @@ impl Actor {
             keep_open(None);
             match work {
                 TaskSchedule::Steady { from_ns, to_ns } => compute(board, from_ns, to_ns),
-                TaskSchedule::Periodic { from_ns, to_ns, period_ns, work_ns } => {
-                    jobs(board, from_ns, to_ns, period_ns, work_ns);
+                TaskSchedule::Periodic { from_ns, to_ns, period_ns, work_ns, records_steal } => {
+                    let times = records_steal.then(TaskTimes::open);
+                    jobs(board, (from_ns, to_ns), (period_ns, work_ns), times.as_ref());
                 }
             }
             // Its accounts remain readable.
@@ -168,13 +169,69 @@ fn compute(board: &Board, from_ns: u64, to_ns: u64) {
     board.busy.store(false, Relaxed);
 }
 
+/// CPU steal during a late job from which on it is counted apart.
+const STEAL_NS: u64 = 1_000_000;
+
+/// Times of the calling process, which has one thread. Its CPU time does not contain CPU steal.
+struct TaskTimes {
+    schedstat: i32,
+}
+
+/// Nanoseconds on the clock, on a CPU, and ready to run on one.
+#[derive(Clone, Copy)]
+struct TaskTime {
+    elapsed_ns: u64,
+    ran_ns: u64,
+    waited_ns: u64,
+}
+
+impl TaskTimes {
+    fn open() -> Self {
+        // SAFETY: a string that outlives the call. Without the file, reads fail.
+        Self { schedstat: unsafe { libc::open(c"/proc/self/schedstat".as_ptr(), libc::O_RDONLY) } }
+    }
+
+    fn now(&self) -> TaskTime {
+        let mut text = [0_u8; 64];
+        // SAFETY: the buffer has this length.
+        let read = unsafe { libc::pread(self.schedstat, text.as_mut_ptr().cast(), text.len(), 0) };
+        let text = text.get(..usize::try_from(read).unwrap_or_default()).unwrap_or_default();
+        let waited = text.split(|octet| *octet == b' ').nth(1).unwrap_or_default();
+        let mut ran = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a pointer to memory of this stack.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut ran) };
+        TaskTime {
+            elapsed_ns: now_ns(),
+            ran_ns: ran.tv_sec as u64 * SECOND + ran.tv_nsec as u64,
+            waited_ns: waited
+                .iter()
+                .fold(0, |sum, digit| sum * 10 + u64::from(digit.wrapping_sub(b'0'))),
+        }
+    }
+}
+
+impl TaskTime {
+    /// CPU steal since an earlier time: neither run time nor time of other threads.
+    fn stolen_since_ns(self, earlier: Self) -> u64 {
+        let since = |of: fn(Self) -> u64| of(self).saturating_sub(of(earlier));
+        let known_ns = since(|time| time.ran_ns) + since(|time| time.waited_ns);
+        since(|time| time.elapsed_ns).saturating_sub(known_ns)
+    }
+}
+
 /// A late job delays the next one, as in a process that runs all jobs.
-fn jobs(board: &Board, from_ns: u64, to_ns: u64, period_ns: u64, work_ns: u64) {
+fn jobs(
+    board: &Board,
+    (from_ns, to_ns): (u64, u64),
+    (period_ns, work_ns): (u64, u64),
+    times: Option<&TaskTimes>,
+) {
     let mut release = from_ns;
     while release + period_ns <= to_ns {
         if now_ns() < release {
             sleep_until(release);
         }
+        let released = times.map(TaskTimes::now);
         board.busy.store(true, Relaxed);
         let mut left_ns = work_ns;
         while left_ns > 0 && now_ns() < to_ns {
@@ -183,7 +240,36 @@ fn jobs(board: &Board, from_ns: u64, to_ns: u64, period_ns: u64, work_ns: u64) {
         board.busy.store(false, Relaxed);
         if left_ns == 0 && now_ns() <= release + period_ns {
             board.in_time.fetch_add(1, Relaxed);
+        } else if let (Some(times), Some(released)) = (times, released)
+            && times.now().stolen_since_ns(released) >= STEAL_NS
+        {
+            board.stolen.fetch_add(1, Relaxed);
         }
         release += period_ns;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that runs and waits has no steal; a lost second is steal.
+    #[test]
+    fn steal_is_the_time_without_another_reason() {
+        let times = TaskTimes::open();
+        let before = times.now();
+        let until = now_ns() + 20_000_000;
+        while now_ns() < until {
+            black_box(0);
+        }
+        let after = times.now();
+        assert!(after.ran_ns > before.ran_ns, "it has run");
+        assert!(after.waited_ns >= before.waited_ns);
+        let time = |elapsed_ns, ran_ns, waited_ns| TaskTime { elapsed_ns, ran_ns, waited_ns };
+        let start = time(100, 50, 7);
+        assert_eq!(time(200, 120, 37).stolen_since_ns(start), 0);
+        assert_eq!(time(200, 110, 17).stolen_since_ns(start), 30);
+        // Clocks are not read at the same time.
+        assert_eq!(time(200, 151, 7).stolen_since_ns(start), 0);
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct BoardContent {
     pub(super) worked_ns: AtomicU64,
     /// Jobs completed in time.
     pub(super) in_time: AtomicU64,
+    /// Late jobs during which the kernel recorded CPU steal.
+    pub(super) stolen: AtomicU64,
     /// Datagrams received.
     pub(super) received: AtomicU64,
     /// Latencies of the first of them, in nanoseconds.

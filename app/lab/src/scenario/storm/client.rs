@@ -69,6 +69,9 @@ impl Sender {
 }
 
 fn storm(socket: &UdpSocket, pattern: Pattern, stop: &AtomicBool, sent: &AtomicU64) {
+    // It stands for another host: processes beside it do not take its time. If refused, the rate is lower.
+    // SAFETY: numbers only.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
     let payload = [0x5a; OCTETS];
     let start = now_ns();
     let mut bursts = Bursts::of(pattern);

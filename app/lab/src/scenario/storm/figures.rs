@@ -2,16 +2,23 @@
 
 use onbeat_irq_core::TICK_NS;
 use onbeat_realtime::clock::SECOND;
-use onbeat_report::{Cell, Check, Counters, Recorder};
+use onbeat_report::{Cell, Check, Column, Counters, Number, Recorder, Sweep};
 
 use super::latency::{RECEIVER_PRIORITY, STAMPS, StampResult};
 use super::measure::{StormResult, TASK_PRIORITY};
 use super::rig::Side;
-use super::{PERIOD_S, Plan, Row, UTILIZATION, WORK_S};
+use super::{
+    PAPER_INTERRUPTS, PAPER_MISSES, PAPER_SHARES, PERIOD_S, Plan, Row, UTILIZATION, WORK_S,
+};
 use crate::scenario::stage::Stage;
 
 /// A side, whether it was flooded, and the result.
 type Stamps = (Side, bool, StampResult);
+
+/// All measurements.
+fn results(rows: &[Row]) -> impl Iterator<Item = &StormResult> {
+    rows.iter().flat_map(|row| row.busy.iter().chain(&row.bursts)).flatten()
+}
 
 /// Checks that hold on any machine, independent of its speed. `left` counts NAPI threads during the
 /// guarded run, settings that could not be restored, and NAPI threads after it.
@@ -21,7 +28,7 @@ pub(super) fn checks(
     stamped: &[Stamps],
     (before, left, after): (u64, u64, u64),
 ) {
-    let all = || rows.iter().flat_map(|row| row.busy.iter().flatten().chain(&row.bursts));
+    let all = || results(rows);
     let invented: u64 = all().map(|found| found.received.saturating_sub(found.sent)).sum();
     stage.check(Check::eq("received and not sent", invented, 0_u64, "packets"));
     let late: u64 = all().map(|found| found.in_time.saturating_sub(found.jobs)).sum();
@@ -61,16 +68,17 @@ pub(super) fn fill(
     stamped: &[Stamps],
     recorder: &Recorder,
 ) {
-    stage.figure("accounting error of the task's time, relative to its work", accounting(rows));
-    if rows.iter().any(|row| row.busy[0].len() > 1) {
-        stage.figure("accounting error of the task's time, by round", spread(rows));
-    }
     stage.figure("deadlines missed, packets in bursts", misses(rows));
-    stage.figure("interrupt time charged to the task", interrupts(plan, rows));
+    stage.figure("late jobs of all runs, packets in bursts", late_jobs(rows));
     stage.figure("packets received by the server, packets in bursts", shares(rows));
-    stage.figure("work of the task, computing", work(rows));
-    stage.figure("latency at high priority under a flood at low priority", recorder.figure());
-    stage.figure("stamps and flood", flood(stamped));
+    if !plan.deadlines_only {
+        stage.figure("accounting error of the task's time, relative to its work", accounting(rows));
+        stage.figure("interrupt time charged to the task", interrupts(plan, rows));
+        stage.figure("work of the task, computing", work(rows));
+        let latencies = "latency at high priority under a flood at low priority";
+        stage.figure(latencies, recorder.figure());
+        stage.figure("stamps and flood", flood(stamped));
+    }
     notes(stage, plan, rows);
 }
 
@@ -79,23 +87,34 @@ fn percent(part: f64, whole: f64) -> f64 {
     100.0 * part / whole
 }
 
-/// A table by rate, with one column each for stock and guarded.
-fn by_rate<'a>(
-    rows: &'a [Row],
+/// Values by rate, of each run, stock and guarded. The paper's values of the same rates are beside.
+fn by_rate(
+    rows: &[Row],
     unit: &str,
-    of: impl Fn(&'a Row, usize) -> Option<f64>,
-) -> Counters {
-    let mut table = Counters::new([("sent", "packets/s"), ("stock", unit), ("guard", unit)]);
-    for row in rows {
-        let cell = |at| of(row, at).map_or(Cell::Text("-".into()), Cell::from);
-        table.row([Cell::from(row.rate), cell(0), cell(1)]);
+    paper: Option<&[[f64; 8]; 2]>,
+    of: impl Fn(&Row, usize) -> Vec<f64>,
+) -> Sweep {
+    let mut sweep = Sweep::new(("sent", "packets/s"), unit);
+    for (at, name) in ["stock", "guard"].into_iter().enumerate() {
+        let runs: Vec<(Number, Vec<f64>)> =
+            rows.iter().map(|row| (row.rate.into(), of(row, at))).collect();
+        sweep = sweep.runs(name, runs.iter().map(|(rate, values)| (*rate, &values[..])));
     }
-    table
+    for (values, name) in paper.into_iter().flatten().zip(["paper: Linux", "paper: Linux-ISA"]) {
+        let value = |row: &Row| Some((row.rate.into(), *values.get(row.number.checked_sub(1)?)?));
+        sweep = sweep.published(name, rows.iter().filter_map(value));
+    }
+    sweep
 }
 
 /// Time of the task's work without interruption: the time that it should be charged.
 fn due_ns(found: &StormResult) -> f64 {
     found.worked_ns as f64
+}
+
+/// The mean of a value over the runs.
+fn mean(runs: &[StormResult], of: impl Fn(&StormResult) -> f64) -> f64 {
+    runs.iter().map(of).sum::<f64>() / runs.len() as f64
 }
 
 /// A way to account the task's time, with its side.
@@ -109,92 +128,74 @@ const ACCOUNTS: [Account; 5] = [
     ("guard, ledger", 1, |found| found.by_ledger_ns),
 ];
 
-/// The accounting errors of all rounds, in percent of the due time, ascending.
-fn errors(row: &Row, (_, side, time): Account) -> Vec<f64> {
-    let error = |found: &StormResult| percent(time(found) - due_ns(found), due_ns(found));
-    sorted(row.busy[side].iter().map(error))
+fn accounting(rows: &[Row]) -> Sweep {
+    ACCOUNTS.into_iter().fold(Sweep::new(("sent", "packets/s"), "%"), |sweep, (name, at, time)| {
+        let error = |found: &StormResult| percent(time(found) - due_ns(found), due_ns(found));
+        let of = |row: &Row| (row.rate.into(), row.busy[at].iter().map(error).collect());
+        let runs: Vec<(Number, Vec<f64>)> = rows.iter().map(of).collect();
+        sweep.runs(name, runs.iter().map(|(rate, values)| (*rate, &values[..])))
+    })
 }
 
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values
+/// Without jobs during which the kernel recorded CPU steal.
+fn misses(rows: &[Row]) -> Sweep {
+    by_rate(rows, "%", Some(&PAPER_MISSES), |row, at| {
+        let share = |found: &StormResult| {
+            percent(found.missed() as f64, (found.jobs - found.stolen) as f64)
+        };
+        row.bursts[at].iter().map(share).collect()
+    })
 }
 
-/// The middle of sorted values.
-fn median(values: &[f64]) -> f64 {
-    let [low, high] = [(values.len() - 1) / 2, values.len() / 2];
-    (values[low] + values[high]) / 2.0
-}
-
-/// The median of the rounds on a side.
-fn median_of(row: &Row, side: usize, of: impl Fn(&StormResult) -> f64) -> f64 {
-    median(&sorted(row.busy[side].iter().map(of)))
-}
-
-/// Medians.
-fn accounting(rows: &[Row]) -> Counters {
-    let names = ACCOUNTS.iter().map(|(name, ..)| (*name, "%"));
-    let mut table = Counters::new(std::iter::once(("sent", "packets/s")).chain(names));
-    for row in rows {
-        let errors = ACCOUNTS.iter().map(|account| Cell::from(median(&errors(row, *account))));
-        table.row(std::iter::once(Cell::from(row.rate)).chain(errors));
-    }
-    table
-}
-
-fn spread(rows: &[Row]) -> Counters {
+/// The number of jobs of all runs; late ones during CPU steal are apart.
+fn late_jobs(rows: &[Row]) -> Counters {
     let mut table = Counters::new([
-        ("sent", "packets/s"),
-        ("time", ""),
-        ("median", "%"),
-        ("minimum", "%"),
-        ("maximum", "%"),
+        Column::from(("sent", "packets/s")),
+        "stock: jobs".into(),
+        "stock: late".into(),
+        "stock: late, CPU steal".into(),
+        "guard: jobs".into(),
+        "guard: late".into(),
+        "guard: late, CPU steal".into(),
     ]);
     for row in rows {
-        for account in ACCOUNTS {
-            let errors = errors(row, account);
-            let ends = [errors[0], errors[errors.len() - 1]];
-            table.row([
-                Cell::from(row.rate),
-                Cell::Text(account.0.into()),
-                median(&errors).into(),
-                ends[0].into(),
-                ends[1].into(),
-            ]);
-        }
+        let sum = |at: usize, of: fn(&StormResult) -> u64| {
+            Cell::from(row.bursts[at].iter().map(of).sum::<u64>())
+        };
+        let [stock, guard] = [0, 1].map(|at| {
+            [
+                sum(at, |found| found.jobs),
+                sum(at, StormResult::missed),
+                sum(at, |found| found.stolen),
+            ]
+        });
+        table.row(std::iter::once(Cell::from(row.rate)).chain(stock).chain(guard));
     }
     table
-}
-
-fn misses(rows: &[Row]) -> Counters {
-    by_rate(rows, "%", |row, at| {
-        let found = &row.bursts[at];
-        Some(percent(found.jobs.saturating_sub(found.in_time) as f64, found.jobs as f64))
-    })
 }
 
 /// In the paper's unit: ticks of 10 ms per 100 s of the task's work.
-fn interrupts(plan: &Plan, rows: &[Row]) -> Counters {
+fn interrupts(plan: &Plan, rows: &[Row]) -> Sweep {
     let hundred = WORK_S * SECOND as f64 / plan.length.work_ns as f64;
-    let jiffies = move |row: &Row, at: usize| {
-        median_of(row, at, |found| found.suffered_ns as f64 * hundred / TICK_NS as f64)
-    };
-    by_rate(rows, "jiffies/100 s", move |row, at| Some(jiffies(row, at)))
-}
-
-fn shares(rows: &[Row]) -> Counters {
-    by_rate(rows, "%", |row, at| {
-        let StormResult { sent, received, .. } = row.bursts[at];
-        (sent > 0).then(|| percent(received as f64, sent as f64))
+    by_rate(rows, "jiffies/100 s", Some(&PAPER_INTERRUPTS), |row, at| {
+        let ticks = |found: &StormResult| found.suffered_ns as f64 * hundred / TICK_NS as f64;
+        row.busy[at].iter().map(ticks).collect()
     })
 }
 
-/// Relative to its work on the same side without packets.
-fn work(rows: &[Row]) -> Counters {
-    let alone = |at: usize| rows.first().map_or(f64::NAN, |row| median_of(row, at, due_ns));
-    by_rate(rows, "% of undisturbed", move |row, at| {
-        Some(percent(median_of(row, at, due_ns), alone(at)))
+fn shares(rows: &[Row]) -> Sweep {
+    by_rate(rows, "%", Some(&PAPER_SHARES), |row, at| {
+        let sent = row.bursts[at].iter().filter(|found| found.sent > 0);
+        sent.map(|found| percent(found.received as f64, found.sent as f64)).collect()
+    })
+}
+
+/// Relative to its mean work on the same side without packets.
+fn work(rows: &[Row]) -> Sweep {
+    let alone = rows.iter().find(|row| row.rate == 0);
+    by_rate(rows, "% of undisturbed", None, |row, at| {
+        let alone = alone.map_or(f64::NAN, |row| mean(&row.busy[at], due_ns));
+        row.busy[at].iter().map(|found| percent(due_ns(found), alone)).collect()
     })
 }
 
@@ -246,9 +247,13 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
          each second, if the host has enabled it (kernel.sched_rt_runtime_us)",
     );
     stage.note(
-        "the paper's accounting errors: up to 60 % with Linux 2.6.14, below 20 % and mostly below 5 % with its \
-         algorithm",
+        "CPU steal of a late job: its time, less its CPU time and the time of other threads on its CPU; from 1 ms on",
     );
+    if !plan.records_steal {
+        stage.note(
+            "CPU steal is not known: the kernel's CPU times exclude interrupts or are not readable",
+        );
+    }
     let repeated: u64 = rows.iter().map(|row| row.repeated).sum();
     if repeated > 0 {
         stage.note(format!(
@@ -257,41 +262,11 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
             plan.cpus[1]
         ));
     }
-    let all = || rows.iter().flat_map(|row| row.busy.iter().flatten().chain(&row.bursts));
-    let (missing, measured) = all().fold((0, 0), |(missing, measured), found| {
+    let (missing, measured) = results(rows).fold((0, 0), |(missing, measured), found| {
         (missing + found.imbalance_ns, measured + found.measured_ns)
     });
     stage.note(format!(
         "the ledger's accounts of the CPU have an error of {:.3} % of the measured time",
         percent(missing as f64, measured.max(1) as f64)
     ));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(rate: u64, kernel_ms: [u64; 3]) -> Row {
-        let found = |ms: u64| StormResult {
-            worked_ns: 100_000_000,
-            kernel_ns: (ms * 1_000_000) as f64,
-            ..StormResult::default()
-        };
-        let busy = [kernel_ms.map(found).into(), kernel_ms.map(found).into()];
-        Row { rate, busy, bursts: Default::default(), repeated: 0 }
-    }
-
-    #[test]
-    fn errors_of_rounds_have_median_and_ends() {
-        let rows = [row(0, [101, 100, 102]), row(5_000, [160, 120, 150])];
-        let table = spread(&rows);
-        assert_eq!(table.rows.len(), rows.len() * ACCOUNTS.len());
-        let kernel = &table.rows[ACCOUNTS.len()];
-        let texts = kernel.iter().map(|cell| format!("{cell:?}")).collect::<Vec<_>>();
-        let cells = [5_000_u64.into(), Cell::Text("stock, kernel".into()), 50.0.into()];
-        assert_eq!(kernel[..3], cells, "{texts:?}");
-        assert_eq!(kernel[3..], [Cell::from(20.0), Cell::from(60.0)], "{texts:?}");
-        assert_eq!(accounting(&rows).rows[1][1], Cell::from(50.0));
-        assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), 3.0);
-    }
 }

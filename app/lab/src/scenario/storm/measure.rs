@@ -27,7 +27,7 @@ pub(super) enum Task {
     /// It computes continuously.
     Busy,
     /// It has a job of this much work in each period.
-    Periodic { period_ns: u64, work_ns: u64 },
+    Periodic { period_ns: u64, work_ns: u64, records_steal: bool },
 }
 
 /// Durations of a measurement.
@@ -54,12 +54,19 @@ pub(super) struct StormResult {
     pub(super) suffered_ns: u64,
     pub(super) jobs: u64,
     pub(super) in_time: u64,
+    /// Jobs that were late, and during which the kernel recorded CPU steal.
+    pub(super) stolen: u64,
     /// Missing time in the CPU's accounts, and the whole measured time.
     pub(super) imbalance_ns: u64,
     pub(super) measured_ns: u64,
 }
 
 impl StormResult {
+    /// Late jobs without recorded CPU steal.
+    pub(super) fn missed(&self) -> u64 {
+        self.jobs.saturating_sub(self.in_time + self.stolen)
+    }
+
     /// Whether the task got no CPU time, by the kernel's accounts.
     pub(super) fn is_starved(&self) -> bool {
         self.worked_ns == 0 && self.kernel_ns == 0.0
@@ -96,8 +103,8 @@ pub(super) fn measure(
     let to_ns = from_ns + length.work_ns;
     let work = match task {
         Task::Busy => TaskSchedule::Steady { from_ns, to_ns },
-        Task::Periodic { period_ns, work_ns } => {
-            TaskSchedule::Periodic { from_ns, to_ns, period_ns, work_ns }
+        Task::Periodic { period_ns, work_ns, records_steal } => {
+            TaskSchedule::Periodic { from_ns, to_ns, period_ns, work_ns, records_steal }
         }
     };
     let (receives, sends) = rig.sockets(side, StormLink::Storm)?;
@@ -140,6 +147,7 @@ pub(super) fn measure(
         suffered_ns,
         jobs,
         in_time: board.in_time.load(Relaxed),
+        stolen: board.stolen.load(Relaxed),
         imbalance_ns: accounts.imbalance_ns(),
         measured_ns: accounts.measured_ns,
     })

@@ -12,26 +12,28 @@
 //! interrupt there. An addition to the paper: a receiver at high priority while a process at low
 //! priority is flooded by another interface.
 //!
-//! `actors` are the processes, `client` sends, `rig` is the network, `measure` and `latency` are one
-//! measurement each; `figures` builds the result.
+//! `actors` are the processes, `client` sends, `rig` is the network, `conditions` disturb, `measure` and
+//! `latency` are one measurement each; `figures` builds the result.
 
 mod actors;
 mod board;
 mod client;
+mod conditions;
 mod figures;
 mod latency;
 mod measure;
 mod rig;
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use onbeat_realtime::Profile;
 use onbeat_realtime::clock::SECOND;
 use onbeat_realtime::interrupt;
 use onbeat_report::Recorder;
+use onbeat_terminal::values::one_of;
 
 use self::client::Pattern;
+use self::conditions::{Condition, Disturbance};
 use self::measure::{Length, StormResult, Task, measure, top_rate};
 use self::rig::{Rig, Side};
 use super::options::SeedOptions;
@@ -41,6 +43,14 @@ use crate::{Error, Result, Topology, cpus, rounds};
 
 /// The paper's rates, in 10^3 packets/s; used here as shares of this machine's maximum.
 const PAPER_RATES: [f64; 8] = [4.2, 8.6, 16.6, 31.1, 54.1, 87.3, 124.9, 218.0];
+/// The paper's deadlines missed by rate, without and with its scheduling, in percent.
+const PAPER_MISSES: [[f64; 8]; 2] = [[0.0, 0.0, 0.0, 15.0, 55.0, 95.0, 100.0, 100.0], [0.0; 8]];
+/// The paper's shares of packets that the server received, in percent.
+const PAPER_SHARES: [[f64; 8]; 2] =
+    [[8.0, 5.0, 3.0, 1.0, 0.0, 0.0, 0.0, 0.0], [9.0, 9.0, 9.0, 8.0, 8.0, 7.0, 7.0, 6.0]];
+/// The paper's interrupt times, in ticks of 10 ms per 100 s.
+const PAPER_INTERRUPTS: [[f64; 8]; 2] =
+    [[100.0, 400.0, 800.0, 1300.0, 1700.0, 1800.0, 2400.0, 2600.0], [100.0; 8]];
 /// The paper's times, in seconds: working time, sleeping time, period of jobs.
 const WORK_S: f64 = 100.0;
 const SLEEP_S: f64 = 10.0;
@@ -64,24 +74,30 @@ pub(super) fn network() -> Topology {
 struct Plan {
     scale: f64,
     seed: u64,
+    runs: u32,
+    /// Whether only deadlines and the server's share are measured.
+    deadlines_only: bool,
     /// The client's CPU, and the server's.
     cpus: [u16; 2],
     length: Length,
     period_ns: u64,
     /// Work of a job.
     work_ns: u64,
+    /// Whether the task's CPU time shows CPU steal.
+    records_steal: bool,
     /// Maximum datagrams per second.
     top: u64,
 }
 
-/// Results at one rate.
+/// Results at one rate, one of each run.
 #[derive(Debug, Clone)]
 struct Row {
-    /// Datagrams per second; 0: none.
+    /// The paper's rate, by its number from 1 on, and datagrams per second; 0: none.
+    number: usize,
     rate: u64,
-    /// Stock and guarded, in each round.
+    /// Stock and guarded.
     busy: [Vec<StormResult>; 2],
-    bursts: [StormResult; 2],
+    bursts: [Vec<StormResult>; 2],
     /// Measurements repeated because the task got no CPU time.
     repeated: u64,
 }
@@ -92,9 +108,18 @@ pub(super) struct Options {
     /// Duration of each run, relative to the 110 s of Zhang and West (RTSS 2006)
     #[arg(long, value_name = "NUMBER", default_value_t = 0.05)]
     scale: f64,
-    /// Repeat the measurement of accounting errors N times, for their spread
-    #[arg(long, value_name = "N", default_value_t = NonZeroU32::MIN)]
-    rounds: NonZeroU32,
+    /// Repeat each measurement this number of times, stock and guard alternating
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Measure at one of the eight rates only: 1 is the lowest
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=8))]
+    rate: Option<u8>,
+    /// Measure deadlines and the server's packets only
+    #[arg(long)]
+    deadlines_only: bool,
+    /// Measure beside loads and changes of settings
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = one_of(Condition::ALL))]
+    beside: Vec<Condition>,
     #[command(flatten)]
     seed: SeedOptions,
 }
@@ -119,21 +144,20 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     })?;
     let _place = Profile::default().on_cpus([first].into_iter().collect()).enter()?;
     stage.show_step("building the network");
-    let mut rig = Rig::build(last)?;
+    let mut rig = Rig::build(last, options.beside.contains(&Condition::Rps))?;
     let before = rig.threads(Side::Guarded)?;
     let plan = plan(stage, &rig, [first, last], options)?;
+    let disturbance = Disturbance::start(&options.beside, &rig, &usable)?;
     let mut rows = Vec::new();
     for (number, rate) in rates(plan.top).enumerate() {
-        rows.push(row(stage, &rig, &plan, number as u64, rate)?);
-    }
-    for _ in 1..options.rounds.get() {
-        for row in &mut rows {
-            row.repeat(stage, &rig, &plan)?;
+        if options.rate.is_none_or(|only| usize::from(only) == number) {
+            rows.push(row(stage, &rig, &plan, number, rate)?);
         }
     }
     let mut recorder = Recorder::new();
     let mut stamped = Vec::new();
-    for flooded in [false, true] {
+    let latencies = [false, true].into_iter().filter(|_| !plan.deadlines_only);
+    for flooded in latencies {
         for side in Side::BOTH {
             interrupt::check()?;
             stage.show_step(&format!("{}: a receiver at high priority", side.name()));
@@ -143,28 +167,46 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
             stamped.push((side, flooded, found));
         }
     }
+    drop(disturbance);
     let refused = rig.refused();
     let left = rig.end_guard()?;
     let after = rig.threads(Side::Guarded)?;
     figures::checks(stage, &rows, &stamped, (before, left, after));
     figures::fill(stage, &plan, &rows, &stamped, &recorder);
+    for condition in &options.beside {
+        stage.note(format!("beside: {}", condition.text()));
+    }
     refused.into_iter().for_each(|refused| stage.note(refused));
     Ok(())
 }
 
 /// Measures the speed of this machine, and derives the parameters.
 fn plan(stage: &mut Stage<'_>, rig: &Rig, cpus: [u16; 2], options: &Options) -> Result<Plan> {
-    let Options { scale, rounds, seed: SeedOptions { seed } } = *options;
+    let Options { scale, runs, deadlines_only, seed: SeedOptions { seed }, .. } = *options;
     let ns = |seconds: f64| (seconds * scale * SECOND as f64) as u64;
     let length = Length { work_ns: ns(WORK_S), sleep_ns: ns(SLEEP_S) };
     stage.show_step("the sender only");
     let top = top_rate(rig, Side::Stock, cpus[1], length.sleep_ns.max(SECOND / 5))?;
     let period_ns = ns(PERIOD_S);
     let work_ns = (UTILIZATION * period_ns as f64) as u64;
-    let runs = (2 + 2 * u64::from(rounds.get())) * (PAPER_RATES.len() as u64 + 1);
-    let takes = runs * (length.work_ns + length.sleep_ns + SECOND / 2) + 4 * length.work_ns;
+    let records_steal = onbeat_irq::host::irq_time_accounting() == Some(false);
+    let rates = if options.rate.is_some() { 1 } else { PAPER_RATES.len() as u64 + 1 };
+    let (kinds, latencies) = if deadlines_only { (2, 0) } else { (4, 4) };
+    let takes = kinds * rates * u64::from(runs) * (length.work_ns + length.sleep_ns + SECOND / 2)
+        + latencies * length.work_ns;
     stage.progress.line(&format!("estimated duration: {}", rounds::in_words(takes)));
-    Ok(Plan { scale, seed, cpus, length, period_ns, work_ns, top })
+    Ok(Plan {
+        scale,
+        seed,
+        runs,
+        deadlines_only,
+        cpus,
+        length,
+        period_ns,
+        work_ns,
+        records_steal,
+        top,
+    })
 }
 
 /// 0 first, then the paper's rates, as shares of the highest.
@@ -175,52 +217,41 @@ fn rates(top: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Measures stock and guarded alternately, so that disturbances affect both.
-fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: u64, rate: u64) -> Result<Row> {
-    let mut row = Row { rate, busy: Default::default(), bursts: Default::default(), repeated: 0 };
-    row.repeat(stage, rig, plan)?;
-    let task = Task::Periodic { period_ns: plan.period_ns, work_ns: plan.work_ns };
+fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: usize, rate: u64) -> Result<Row> {
+    let mut row =
+        Row { number, rate, busy: Default::default(), bursts: Default::default(), repeated: 0 };
+    let Plan { period_ns, work_ns, records_steal, .. } = *plan;
     let mean = ((BURST * plan.scale) as u64).max(2);
-    let bursts = Pattern::Bursts { rate, mean, top: plan.top, seed: plan.seed + number };
-    for (at, side) in Side::BOTH.into_iter().enumerate() {
-        row.bursts[at] = row.measure(stage, rig, plan, side, task, bursts)?;
+    let constant = Pattern::Constant { rate };
+    for run in 0..plan.runs {
+        let seed = plan.seed + number as u64 + u64::from(run) * PAPER_RATES.len() as u64;
+        let bursts = Pattern::Bursts { rate, mean, top: plan.top, seed };
+        let periodic = Task::Periodic { period_ns, work_ns, records_steal };
+        let first = run as usize % 2;
+        for at in [first, 1 - first] {
+            let side = Side::BOTH[at];
+            let kinds = [
+                ("with deadlines", periodic, bursts, &mut row.bursts[at]),
+                ("computing", Task::Busy, constant, &mut row.busy[at]),
+            ];
+            for (what, task, pattern, results) in kinds {
+                if plan.deadlines_only && matches!(task, Task::Busy) {
+                    continue;
+                }
+                let name = side.name();
+                let pattern = (rate > 0).then_some(pattern);
+                let (found, repeated) = until_it_ran(|| {
+                    interrupt::check()?;
+                    let run = run + 1;
+                    stage.show_step(&format!("{name}: a task {what}, {rate} packets/s, run {run}"));
+                    measure(rig, side, plan.cpus, task, plan.length, pattern)
+                })?;
+                results.push(found);
+                row.repeated += repeated;
+            }
+        }
     }
     Ok(row)
-}
-
-impl Row {
-    /// Adds a round of the computing task.
-    fn repeat(&mut self, stage: &mut Stage<'_>, rig: &Rig, plan: &Plan) -> Result<()> {
-        let constant = Pattern::Constant { rate: self.rate };
-        for (at, side) in Side::BOTH.into_iter().enumerate() {
-            let found = self.measure(stage, rig, plan, side, Task::Busy, constant)?;
-            self.busy[at].push(found);
-        }
-        Ok(())
-    }
-
-    fn measure(
-        &mut self,
-        stage: &mut Stage<'_>,
-        rig: &Rig,
-        plan: &Plan,
-        side: Side,
-        task: Task,
-        pattern: Pattern,
-    ) -> Result<StormResult> {
-        let (name, rate) = (side.name(), self.rate);
-        let what = match task {
-            Task::Busy => "computing",
-            Task::Periodic { .. } => "with deadlines",
-        };
-        let pattern = (rate > 0).then_some(pattern);
-        let (found, repeated) = until_it_ran(|| {
-            interrupt::check()?;
-            stage.show_step(&format!("{name}: a task {what}, {rate} packets/s"));
-            measure(rig, side, plan.cpus, task, plan.length, pattern)
-        })?;
-        self.repeated += repeated;
-        Ok(found)
-    }
 }
 
 /// Measures until the task got CPU time, at most [`ATTEMPTS`] times, and counts the repetitions. Other

@@ -89,8 +89,9 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    /// Builds both pairs; `cpu` receives the packets.
-    pub(super) fn build(cpu: u16) -> Result<Self> {
+    /// Builds both pairs; `cpu` receives the packets. `rps`: RPS is on at the guarded server as well, until the guard
+    /// starts.
+    pub(super) fn build(cpu: u16, rps: bool) -> Result<Self> {
         let mut network = Topology::default();
         for side in Side::BOTH {
             pair(&mut network, &side.client(), &side.server(), &format!("-{}", side.name()));
@@ -104,11 +105,12 @@ impl Rig {
                 }
             }
         }
-        cpus::steer(
-            rig.server(Side::Stock)?,
-            &StormLink::INTERFACES,
-            &[cpu].into_iter().collect(),
-        )?;
+        for side in Side::BOTH {
+            if side == Side::Stock || rps {
+                let cpus = [cpu].into_iter().collect();
+                cpus::steer(rig.server(side)?, &StormLink::INTERFACES, &cpus)?;
+            }
+        }
         let ethtool = Ethtool::in_namespace(rig.server(Side::Guarded)?)?;
         for interface in StormLink::INTERFACES {
             // A veth has NAPI only with GRO.
