@@ -99,6 +99,7 @@ mod tests {
                 "correct",
                 "departures",
                 "directory",
+                "exec",
                 "file",
                 "files",
                 "keep",

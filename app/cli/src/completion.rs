@@ -79,10 +79,11 @@ mod tests {
     #[test]
     fn arguments_that_name_objects_of_this_host_are_completed() {
         let found = completions::arguments(&Arguments::command(), values);
-        let expected: [(&str, &[&str]); 21] = [
+        let expected: [(&str, &[&str]); 23] = [
             ("onbeat doctor", &["interfaces"]),
             ("onbeat protect", &["lans", "protected"]),
             ("onbeat show", &["node", "stream"]),
+            ("onbeat top", &["node", "stream"]),
             ("onbeat metrics", &["stream"]),
             ("onbeat reset", &["stream", "node"]),
             ("onbeat stream add", &["node"]),
@@ -92,6 +93,7 @@ mod tests {
             ("onbeat stream set-number", &["stream", "node"]),
             ("onbeat reload", &["node"]),
             ("onbeat down", &["node"]),
+            ("onbeat yang get", &["source"]),
             ("onbeat irq top", &["device"]),
             ("onbeat delay mirror", &["source"]),
             ("onbeat delay hooks", &["arrivals", "departures"]),

@@ -291,6 +291,9 @@ mod tests {
                     "cycle" | "for" => "5ms",
                     "streams" => "99",
                     "compare" => "router",
+                    "beside" => "rps",
+                    // A flag.
+                    "deadlines-only" => "",
                     _ => "1",
                 };
                 let base =
@@ -299,8 +302,9 @@ mod tests {
                 let line = format!("{} {base} {option} {given}", scenario.name);
                 let run = parse_run(&line);
                 assert_eq!(run.is_ok(), known, "{line}");
-                let name = if name == "for" { "length" } else { name };
+                let name = if name == "for" { "length" } else { &name.replace('-', "_") };
                 let reached = run.ok().and_then(|run| value(&run, name));
+                let given = if given.is_empty() { "true" } else { given };
                 assert_eq!(reached.as_deref(), known.then_some(given), "{line}");
             }
         }
