@@ -167,13 +167,17 @@ fn an_owner_that_exits_is_replaced() {
         child.finish();
     }
     drop(child);
-    tracer.find_owners().unwrap();
-    flow.send(5, 64);
-    world.wait_idle();
-    tracer.stop();
     let owner =
         Cause::Process { process: this_process(), device: world.device(), by: Attribution::Owner };
-    assert_eq!(total(&tracer).caused[&owner].packets, 5);
+    // The exit may be noted after a walk: then the next one finds it.
+    let found = (0..3).any(|_| {
+        tracer.find_owners().unwrap();
+        flow.send(5, 64);
+        world.wait_idle();
+        total(&tracer).caused.get(&owner).is_some_and(|amount| amount.packets == 5)
+    });
+    tracer.stop();
+    assert!(found);
 }
 
 /// The accounts outlive the device.
