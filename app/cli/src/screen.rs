@@ -1,13 +1,17 @@
 //! Parts of the tables on a terminal: `onbeat top`, `onbeat irq top`.
 
+use std::io;
+use std::time::Duration;
+
+use onbeat_realtime::interrupt;
 use onbeat_report::table::{Alignment, printable};
-use onbeat_terminal::exit::Failure;
-use ratatui::Frame;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use onbeat_terminal::exit::{Failure, Result};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{self, Constraint, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Text;
 use ratatui::widgets::{Cell, Row, Table as Grid, TableState};
+use ratatui::{DefaultTerminal, Frame};
 
 /// Number of intervals of a sparkline.
 pub(crate) const HISTORY: usize = 60;
@@ -55,8 +59,44 @@ pub(crate) fn is_interrupt(key: KeyEvent) -> bool {
     key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
 }
 
+/// Runs with the terminal, and restores it. A termination signal is a flag meanwhile ([`interrupt::check`]).
+pub(crate) fn with_terminal(run: impl FnOnce(&mut DefaultTerminal) -> Result<()>) -> Result<()> {
+    let _guard = interrupt::Guard::install();
+    let mut terminal = ratatui::try_init().map_err(|error| failed("used", &error))?;
+    let ended = run(&mut terminal);
+    ratatui::restore();
+    ended
+}
+
+/// Draws the screen.
+pub(crate) fn draw(
+    terminal: &mut DefaultTerminal,
+    render: impl FnOnce(&mut Frame<'_>),
+) -> Result<()> {
+    terminal.draw(render).map(drop).map_err(|error| failed("written", &error))
+}
+
+/// Waits for input, at most this time, and handles a key. `None`: the time has passed, or a signal was received.
+pub(crate) fn input(
+    wait: Duration,
+    key: impl FnOnce(KeyEvent) -> KeyAction,
+) -> Result<Option<KeyAction>> {
+    let failed = |error: io::Error| failed("read", &error);
+    match event::poll(wait) {
+        Ok(true) => {}
+        Ok(false) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    }
+    Ok(Some(match event::read().map_err(failed)? {
+        Event::Key(pressed) if pressed.kind != KeyEventKind::Release => key(pressed),
+        Event::Resize(..) => KeyAction::Draw,
+        _ => KeyAction::Ignore,
+    }))
+}
+
 /// The error of a terminal that cannot be `used`, `read` or `written`.
-pub(crate) fn failed(what: &str, error: &std::io::Error) -> Failure {
+fn failed(what: &str, error: &io::Error) -> Failure {
     Failure::new(format!("the terminal cannot be {what}: {error}"))
 }
 

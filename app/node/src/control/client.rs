@@ -333,7 +333,15 @@ impl Client {
         Ok(summary)
     }
 
-    fn summary_of(&mut self, streams: Vec<String>, limit: u32) -> Result<NodeSummary, ClientError> {
+    /// Queries the sums of the node, and up to `limit` streams: those whose names match a pattern, then those in trouble.
+    ///
+    /// # Errors
+    /// The node does not respond, or refuses.
+    pub fn summary_of(
+        &mut self,
+        streams: Vec<String>,
+        limit: u32,
+    ) -> Result<NodeSummary, ClientError> {
         match self.request(&Request::Summary { streams, limit })? {
             Response::Summary { summary } => Ok(*summary),
             _ => Err(ClientError::Unexpected),
@@ -345,9 +353,18 @@ impl Client {
     /// # Errors
     /// The node does not respond, or refuses.
     pub fn events_after(&mut self, last: Option<u64>) -> Result<(Vec<Event>, u64), ClientError> {
-        let since = last.map(EventStart::Number);
-        match self.request(&Request::Events { since, wait: false })? {
-            Response::Events { events, last, .. } => Ok((events, last)),
+        let (events, _, last) = self.stored_events(last.map(EventStart::Number), false)?;
+        Ok((events, last))
+    }
+
+    /// Events, the number of earlier ones that are no longer stored, and the number of the last one.
+    fn stored_events(
+        &mut self,
+        since: Option<EventStart>,
+        wait: bool,
+    ) -> Result<(Vec<Event>, u64, u64), ClientError> {
+        match self.request(&Request::Events { since, wait })? {
+            Response::Events { events, missed, last } => Ok((events, missed, last)),
             _ => Err(ClientError::Unexpected),
         }
     }
@@ -420,12 +437,10 @@ impl Client {
     ) -> Result<bool, E> {
         let mut wait = false;
         loop {
-            let (events, missed, last) = match self.request(&Request::Events { since, wait }) {
-                Ok(Response::Events { events, missed, last }) => (events, missed, last),
+            let (events, missed, last) = match self.stored_events(since, wait) {
                 // Events that were waited for no longer come.
                 Err(ClientError::Closed { .. }) if wait => return Ok(false),
-                Ok(_) => return Err(ClientError::Unexpected.into()),
-                Err(error) => return Err(error.into()),
+                answer => answer?,
             };
             if print(&events, missed)?.is_break() {
                 return Ok(true);

@@ -59,6 +59,24 @@ pub struct Skew {
     pub max: i64,
 }
 
+impl PathStatus {
+    /// The cells of its row: port, input, lost, first of the measured numbers, and the skew's p50, p99 and maximum.
+    pub fn cells(&self, measured: u64) -> [String; 7] {
+        let skew = |part: fn(&Skew) -> i64| {
+            cell(self.skew_ns.as_ref(), |skew| duration_ns(part(skew) as f64))
+        };
+        [
+            self.port.clone(),
+            integer(self.input_packets),
+            integer(self.lost_packets),
+            percent(self.first as f64 / measured as f64),
+            skew(|skew| skew.p50),
+            skew(|skew| skew.p99),
+            skew(|skew| skew.max),
+        ]
+    }
+}
+
 /// Table of the paths of streams.
 pub fn paths_table(streams: &[StreamPaths]) -> String {
     let mut table = columns(&[
@@ -77,19 +95,8 @@ pub fn paths_table(streams: &[StreamPaths]) -> String {
     ]);
     for stream in streams {
         for (place, path) in stream.paths.iter().enumerate() {
-            let skew = |part: fn(&Skew) -> i64| {
-                cell(path.skew_ns.as_ref(), |skew| duration_ns(part(skew) as f64))
-            };
-            let mut row = vec![
-                if place == 0 { stream.stream.clone() } else { String::new() },
-                path.port.clone(),
-                integer(path.input_packets),
-                integer(path.lost_packets),
-                percent(path.first as f64 / stream.measured as f64),
-                skew(|skew| skew.p50),
-                skew(|skew| skew.p99),
-                skew(|skew| skew.max),
-            ];
+            let mut row = vec![if place == 0 { stream.stream.clone() } else { String::new() }];
+            row.extend(path.cells(stream.measured));
             if place == 0 {
                 let ms = |ms: u64| if ms == 0 { "never".to_owned() } else { integer(ms) + " ms" };
                 let auto = |value: String, auto| if auto { value + " (auto)" } else { value };

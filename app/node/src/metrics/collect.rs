@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::control::{Client, ClientError, NodeSummary, READERS, Request, Response, discover};
+use crate::control::{Client, ClientError, NodeSummary, READERS, discover};
 
 /// Longest time for the response of a node.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -47,10 +47,6 @@ impl Collector {
     }
 
     fn summary(&self, path: &Path) -> Result<NodeSummary, ClientError> {
-        let request = Request::Summary { streams: self.streams.clone(), limit: self.limit };
-        match Client::connect_with(path, PATIENCE)?.request(&request)? {
-            Response::Summary { summary } => Ok(*summary),
-            _ => Err(ClientError::Unexpected),
-        }
+        Client::connect_with(path, PATIENCE)?.summary_of(self.streams.clone(), self.limit)
     }
 }

@@ -15,12 +15,11 @@ use onbeat_node::control::{ClientError, Event, NodeTables, StreamPaths};
 use onbeat_realtime::interrupt;
 use onbeat_terminal::exit::{Failure, Result};
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event as Input, KeyEventKind};
 
 use super::SHORTEST;
 use super::rates::{Order, Rates};
 use super::source::{Reading, Selection, Source};
-use crate::screen::{HISTORY, KeyAction, Search, failed};
+use crate::screen::{self, HISTORY, KeyAction, Search};
 
 /// Maximum time between polls for a reading.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -70,14 +69,9 @@ pub(super) fn run(
     interval: Duration,
     count: Option<u64>,
 ) -> Result<()> {
-    // A signal ends the loop, so that the terminal is restored.
-    let _guard = interrupt::Guard::install();
-    let mut terminal = ratatui::try_init().map_err(|error| failed("used", &error))?;
     let search = Search { text: search, typing: false };
     let mut screen = Screen { order, search, ..Screen::default() };
-    let ended = screen.run(&mut terminal, source, interval, count);
-    ratatui::restore();
-    ended
+    screen::with_terminal(|terminal| screen.run(terminal, source, interval, count))
 }
 
 /// Reads the node for each request; ends with the screen.
@@ -136,17 +130,16 @@ impl Screen {
             }
             let left = next.min(early.unwrap_or(next)).saturating_duration_since(Instant::now());
             let wait = if pending.is_some() { POLL_INTERVAL } else { left.min(POLL_INTERVAL) };
-            let action = input(wait, |key| self.key(key))?;
-            match action {
-                KeyAction::Quit => return Ok(()),
-                KeyAction::Draw => {
+            match screen::input(wait, |key| self.key(key))? {
+                Some(KeyAction::Quit) => return Ok(()),
+                Some(KeyAction::Draw) => {
                     if self.selection() != requested && early.is_none() {
                         let before = self.before.as_ref().map(|reading| reading.at + SHORTEST);
                         early = Some(before.unwrap_or_else(Instant::now));
                     }
                     self.draw(terminal)?;
                 }
-                KeyAction::Ignore => {}
+                Some(KeyAction::Ignore) | None => {}
             }
         }
         Ok(())
@@ -189,29 +182,6 @@ impl Screen {
     }
 
     fn draw(&mut self, terminal: &mut DefaultTerminal) -> Result<()> {
-        let drawn = terminal.draw(|frame| self.render(frame));
-        drawn.map(drop).map_err(|error| failed("written", &error))
+        screen::draw(terminal, |frame| self.render(frame))
     }
-}
-
-/// Waits for input and handles a key.
-fn input(
-    wait: Duration,
-    key: impl FnOnce(ratatui::crossterm::event::KeyEvent) -> KeyAction,
-) -> Result<KeyAction> {
-    let failed = |error: std::io::Error| failed("read", &error);
-    match event::poll(wait) {
-        Ok(true) => {}
-        Ok(false) => return Ok(KeyAction::Ignore),
-        // By a signal.
-        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {
-            return Ok(KeyAction::Ignore);
-        }
-        Err(error) => return Err(failed(error)),
-    }
-    Ok(match event::read().map_err(failed)? {
-        Input::Key(pressed) if pressed.kind != KeyEventKind::Release => key(pressed),
-        Input::Resize(..) => KeyAction::Draw,
-        _ => KeyAction::Ignore,
-    })
 }

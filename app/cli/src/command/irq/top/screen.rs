@@ -14,10 +14,10 @@ use onbeat_irq::names::Names;
 use onbeat_irq_core::view::{Fold, Table};
 use onbeat_irq_run::top::{Snapshot, TableOptions};
 use onbeat_irq_run::watch::Watch;
+use onbeat_realtime::interrupt;
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use crate::screen::{HISTORY, KeyAction, Search, failed};
+use crate::screen::{self, HISTORY, KeyAction, Search};
 use onbeat_terminal::exit::Result;
 
 /// Shows the table until the user quits, or `count` times.
@@ -27,11 +27,8 @@ pub(super) fn run(
     interval: Duration,
     count: Option<u64>,
 ) -> Result<()> {
-    let terminal = ratatui::try_init().map_err(|error| failed("used", &error))?;
     let screen = Screen { options, ..Screen::default() };
-    let ended = screen.run(terminal, watch, interval, count);
-    ratatui::restore();
-    ended
+    screen::with_terminal(|terminal| screen.run(terminal, watch, interval, count))
 }
 
 #[derive(Default)]
@@ -55,24 +52,23 @@ struct Screen {
 impl Screen {
     fn run(
         mut self,
-        mut terminal: DefaultTerminal,
+        terminal: &mut DefaultTerminal,
         mut watch: Watch,
         interval: Duration,
         mut count: Option<u64>,
     ) -> Result<()> {
         // The wait during a reading requires the names of that reading.
         let mut names = watch.meter.tracer().names()?;
-        self.draw(&mut terminal, &mut names)?;
+        self.draw(terminal, &mut names)?;
         loop {
-            let reading =
-                watch.read(interval, |until| self.wait(until, &mut terminal, &mut names))?;
+            let reading = watch.read(interval, |until| self.wait(until, terminal, &mut names))?;
             if reading.last {
                 return Ok(());
             }
             if !self.held {
                 self.show(Snapshot::of(reading, &watch));
                 names.refresh();
-                self.draw(&mut terminal, &mut names)?;
+                self.draw(terminal, &mut names)?;
             }
             count = count.map(|count| count - 1);
             if count == Some(0) {
@@ -90,33 +86,28 @@ impl Screen {
         self.snapshot = snapshot;
     }
 
-    /// Waits until an instant and handles keys; returns false if the user quits.
+    /// Waits until an instant and handles keys; returns false if the user quits, or a signal ends the command.
     fn wait(
         &mut self,
         until: Instant,
         terminal: &mut DefaultTerminal,
         names: &mut Names,
     ) -> Result<bool> {
-        let failed = |error| failed("read", &error);
-        loop {
+        while interrupt::check().is_ok() {
             let left = until.saturating_duration_since(Instant::now());
-            if !event::poll(left).map_err(failed)? {
-                return Ok(true);
-            }
-            let action = match event::read().map_err(failed)? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => {
-                    let devices = self.devices(names);
-                    self.key(key, &devices)
-                }
-                Event::Resize(..) => KeyAction::Draw,
-                _ => KeyAction::Ignore,
-            };
+            let action = screen::input(left, |key| {
+                let devices = self.devices(names);
+                self.key(key, &devices)
+            })?;
             match action {
-                KeyAction::Quit => return Ok(false),
-                KeyAction::Draw => self.draw(terminal, names)?,
-                KeyAction::Ignore => {}
+                Some(KeyAction::Quit) => return Ok(false),
+                Some(KeyAction::Draw) => self.draw(terminal, names)?,
+                Some(KeyAction::Ignore) => {}
+                None if Instant::now() >= until => return Ok(true),
+                None => {}
             }
         }
+        Ok(false)
     }
 
     fn devices(&self, names: &mut Names) -> Vec<String> {
@@ -141,8 +132,6 @@ impl Screen {
             [] => vec![(None, &all)],
             each => each.iter().map(|cpu| (Some(cpu.cpu), &cpu.table)).collect(),
         };
-        let drawn = terminal.draw(|frame| self.render(frame, &all, &tables));
-        drawn.map_err(|error| failed("written", &error))?;
-        Ok(())
+        screen::draw(terminal, |frame| self.render(frame, &all, &tables))
     }
 }

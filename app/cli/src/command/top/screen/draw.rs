@@ -1,7 +1,6 @@
 //! Drawing.
 
 use onbeat_node::control::{NodeTables, nodes_table, wildcards_table};
-use onbeat_report::format::{duration_ns, integer, percent};
 use onbeat_report::table::{Alignment, printable};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -177,21 +176,9 @@ impl Screen {
                 rows.push(ListedRow::new([name.unwrap_or("no stream").to_owned()]));
             }
             Some(paths) => {
-                for path in &paths.paths {
-                    let skew = |of: fn(&onbeat_node::control::Skew) -> i64| {
-                        let ns = path.skew_ns.as_ref().map(of);
-                        ns.map_or_else(|| "–".to_owned(), |ns| duration_ns(ns as f64))
-                    };
-                    rows.push(ListedRow::new([
-                        path.port.clone(),
-                        integer(path.input_packets),
-                        integer(path.lost_packets),
-                        percent(path.first as f64 / paths.measured as f64),
-                        skew(|skew| skew.p50),
-                        skew(|skew| skew.p99),
-                        skew(|skew| skew.max),
-                    ]));
-                }
+                rows.extend(
+                    paths.paths.iter().map(|path| ListedRow::new(path.cells(paths.measured))),
+                );
             }
         }
         rows.truncate(most);
