@@ -96,26 +96,26 @@ impl Instances {
 /// # Errors
 /// As [`instances`].
 pub fn receive_queue(handle: &Handle, interface: &str, id: u32) -> Result<Option<u32>> {
-    let Some(mut instances) = instances(handle, interface)? else { return Ok(None) };
+    let Some(access) = Instances::open(handle)? else { return Ok(None) };
     let index = handle.index(interface)?;
-    if let Some(family) = handle.namespace().run(|| Family::open("netdev"))?? {
-        let query = DefaultNla::new(NETDEV_A_QUEUE_IFINDEX, index.to_ne_bytes().to_vec());
-        let queues = family
-            .dump(NETDEV_CMD_QUEUE_GET, &[query])
-            .map_err(|failure| failure.of("read the queues", interface))?;
-        let is = |queue: &[(u16, Vec<u8>)], kind, wanted| {
-            numbers(queue).any(|found| found == (kind, wanted))
-        };
-        let polled = queues.iter().find(|queue| {
-            is(queue, NETDEV_A_QUEUE_TYPE, NETDEV_QUEUE_TYPE_RX)
-                && is(queue, NETDEV_A_QUEUE_NAPI_ID, id)
-        });
-        let number = polled.and_then(|queue| {
-            numbers(queue).find(|(kind, _)| *kind == NETDEV_A_QUEUE_ID).map(|(_, number)| number)
-        });
-        if number.is_some() {
-            return Ok(number);
-        }
+    let Some(mut instances) = access.of(index, interface)? else { return Ok(None) };
+    let query = DefaultNla::new(NETDEV_A_QUEUE_IFINDEX, index.to_ne_bytes().to_vec());
+    let queues = access
+        .0
+        .dump(NETDEV_CMD_QUEUE_GET, &[query])
+        .map_err(|failure| failure.of("read the queues", interface))?;
+    let is = |queue: &[(u16, Vec<u8>)], kind, wanted| {
+        numbers(queue).any(|found| found == (kind, wanted))
+    };
+    let polled = queues.iter().find(|queue| {
+        is(queue, NETDEV_A_QUEUE_TYPE, NETDEV_QUEUE_TYPE_RX)
+            && is(queue, NETDEV_A_QUEUE_NAPI_ID, id)
+    });
+    let number = polled.and_then(|queue| {
+        numbers(queue).find(|(kind, _)| *kind == NETDEV_A_QUEUE_ID).map(|(_, number)| number)
+    });
+    if number.is_some() {
+        return Ok(number);
     }
     instances.sort_by_key(|instance| instance.id);
     Ok(instances.iter().position(|instance| instance.id == id).map(|at| at as u32))

@@ -62,6 +62,14 @@ pub fn check() -> Result<()> {
     if INTERRUPTED.load(Ordering::Relaxed) { Err(Interruption) } else { Ok(()) }
 }
 
+/// Sleeps for this time.
+///
+/// # Errors
+/// [`Interruption`].
+pub fn pause(time: Duration) -> Result<()> {
+    pause_until(now_ns() + time.as_nanos() as u64, || ())
+}
+
 /// Sleeps until CLOCK_MONOTONIC reaches `deadline_ns`; calls `tick` regularly.
 ///
 /// # Errors

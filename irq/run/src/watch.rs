@@ -8,7 +8,7 @@ use onbeat_irq::names::Names;
 use onbeat_irq::{CostMeter, Error, Meter, Sampler, Tracer, host};
 use onbeat_irq_core::names::Names as _;
 use onbeat_irq_core::{Interval, OwnCost};
-use onbeat_realtime::{clock, interrupt};
+use onbeat_realtime::interrupt;
 
 /// The part of an interval in which the ledger's own programs are observed, which doubles their cost; at least
 /// the second, and not more often than the third.
@@ -156,6 +156,5 @@ pub fn start(sample: Option<NonZeroU32>) -> Result<Tracer, Error> {
 
 /// Waits until an instant; false after Ctrl-C.
 pub fn wait(until: Instant) -> bool {
-    let left = until.saturating_duration_since(Instant::now());
-    interrupt::pause_until(clock::now_ns() + left.as_nanos() as u64, || ()).is_ok()
+    interrupt::pause(until.saturating_duration_since(Instant::now())).is_ok()
 }

@@ -9,8 +9,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use onbeat_node::control::is_match;
-use onbeat_realtime::{clock, interrupt};
+use onbeat_realtime::interrupt;
 use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output::{self, Reader};
@@ -70,8 +69,8 @@ impl Arguments {
         if !self.json && io::stdout().is_terminal() && io::stdin().is_terminal() {
             screen::run(source, (order, search), self.interval, self.count)?;
         } else {
-            let wanted = Selection { search, ..Selection::default() };
-            print(source, &wanted, order, (self.interval, self.count), self.json)?;
+            let selection = Selection { search, ..Selection::default() };
+            print(source, &selection, order, (self.interval, self.count), self.json)?;
         }
         Ok(CommandResult::Success)
     }
@@ -80,22 +79,20 @@ impl Arguments {
 /// Prints the rates of each interval, until a signal or a closed pipe ends it.
 fn print(
     mut source: Source,
-    wanted: &Selection,
+    selection: &Selection,
     order: Order,
     (interval, count): (Duration, Option<u64>),
     json: bool,
 ) -> Result<()> {
     let _guard = interrupt::Guard::install();
-    let mut before = source.read(wanted)?;
+    let mut before = source.read(selection)?;
     let mut left = count;
     while left != Some(0) {
-        let until_ns = clock::now_ns() + interval.as_nanos() as u64;
-        if interrupt::pause_until(until_ns, || ()).is_err() {
+        if interrupt::pause(interval).is_err() {
             break;
         }
-        let now = source.read(wanted)?;
+        let now = source.read(selection)?;
         let mut rates = Rates::between(&before, &now);
-        rates.streams.retain(|stream| is_match(&source::pattern(&wanted.search), &stream.name));
         rates.sort(order);
         let text = match json {
             true => serde_json::to_string(&rates).map_err(Failure::new)? + "\n",

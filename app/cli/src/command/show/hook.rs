@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{AccessFlags, Pid, access};
 use onbeat_node::control::{Client, ClientError, DIRECTORY, Event};
-use onbeat_realtime::{clock, interrupt};
+use onbeat_realtime::interrupt;
 use onbeat_terminal::exit::{self, CommandResult, Failure, Result};
 
 use crate::node;
@@ -126,8 +126,7 @@ impl Hook {
                 }
             }
             self.step(Instant::now());
-            if interrupt::pause_until(clock::now_ns() + INTERVAL.as_nanos() as u64, || ()).is_err()
-            {
+            if interrupt::pause(INTERVAL).is_err() {
                 return Ok(());
             }
         }

@@ -2,7 +2,9 @@
 
 use std::time::{Instant, SystemTime};
 
-use onbeat_node::control::{Client, ClientError, Event, NodeSummary, NodeTables, StreamPaths};
+use onbeat_node::control::{
+    Client, ClientError, Event, NodeSummary, NodeTables, StreamPaths, is_match,
+};
 use onbeat_terminal::exit::Result;
 
 use crate::node;
@@ -54,14 +56,17 @@ impl Source {
     }
 
     /// Reads the node; connects again if its daemon has restarted.
-    pub(super) fn read(&mut self, wanted: &Selection) -> std::result::Result<Reading, ClientError> {
+    pub(super) fn read(
+        &mut self,
+        selection: &Selection,
+    ) -> std::result::Result<Reading, ClientError> {
         let reading = match &mut self.client {
-            Some(client) => read(client, self.last, wanted),
-            None => self.read_again(wanted),
+            Some(client) => read(client, self.last, selection),
+            None => self.read_again(selection),
         };
         let reading = match reading {
             // A connection that has been idle can lose its slot.
-            Err(ClientError::Closed { .. } | ClientError::Io { .. }) => self.read_again(wanted),
+            Err(ClientError::Closed { .. } | ClientError::Io { .. }) => self.read_again(selection),
             reading => reading,
         };
         match reading {
@@ -80,11 +85,11 @@ impl Source {
 
     fn read_again(
         &mut self,
-        wanted: &Selection,
+        selection: &Selection,
     ) -> std::result::Result<(Reading, u64), ClientError> {
         let directory = std::path::Path::new(onbeat_node::control::DIRECTORY);
         let client = self.client.insert(Client::to_node(self.node.as_deref(), directory)?);
-        read(client, self.last, wanted)
+        read(client, self.last, selection)
     }
 }
 
@@ -97,13 +102,16 @@ pub(super) fn pattern(text: &str) -> String {
 fn read(
     client: &mut Client,
     last: Option<u64>,
-    wanted: &Selection,
+    selection: &Selection,
 ) -> std::result::Result<(Reading, u64), ClientError> {
-    let summary = client.summary(&pattern(&wanted.search), LISTED)?;
+    let pattern = pattern(&selection.search);
+    let mut summary = client.summary(&pattern, LISTED)?;
     let at = Instant::now();
+    // Others are in trouble.
+    summary.detailed.retain(|stream| is_match(&pattern, &stream.status.name));
     let (mut events, last) = client.events_after(last)?;
     events.drain(..events.len().saturating_sub(EVENTS));
-    let paths = match &wanted.paths_of {
+    let paths = match &selection.paths_of {
         Some(stream) => match client.paths(Some(stream.clone())) {
             Ok(paths) => paths.into_iter().next(),
             // It was removed, or has no recovery.
@@ -112,7 +120,7 @@ fn read(
         },
         None => None,
     };
-    let tables = match wanted.tables.then(|| client.tables()) {
+    let tables = match selection.tables.then(|| client.tables()) {
         Some(Err(ClientError::Refused(reason))) => Some(Err(reason)),
         Some(tables) => Some(Ok(tables?)),
         None => None,
