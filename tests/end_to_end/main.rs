@@ -43,6 +43,7 @@ mod probe;
 mod protect;
 mod protect_host;
 mod protect_sources;
+mod queues;
 mod readers;
 mod reload;
 mod scenarios;
