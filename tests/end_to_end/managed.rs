@@ -135,6 +135,9 @@ fn a_managed_node_refuses_changes_without_force() {
     assert_eq!(names(), ["axis", "other"]);
 }
 
+/// Frames per second: a host that emulates its CPUs keeps up with two such flows.
+const RATE: u64 = 250;
+
 fn drains_without_loss(backend: Option<Backend>) {
     let streams = |draining: bool| {
         let other = eliminate("other", OTHER, VLAN);
@@ -151,10 +154,10 @@ fn drains_without_loss(backend: Option<Backend>) {
     world.set_backend(backend);
     world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
     let flow = |number, group| {
-        Flow::start(&world, ("talker", "listener"), number, (group, VLAN), 2000, None)
+        Flow::start(&world, ("talker", "listener"), number, (group, VLAN), RATE, None)
     };
     let flows = [flow(1, GROUP), flow(2, OTHER)];
-    flows.iter().for_each(|flow| flow.advance(400));
+    flows.iter().for_each(|flow| flow.advance(RATE / 5));
     let file = "/run/onbeat/lab/b.toml";
     fs::write(file, streams(true)).unwrap();
     assert_eq!(run(&["reload", "b"]).code, 0);
@@ -169,18 +172,19 @@ fn drains_without_loss(backend: Option<Backend>) {
     world.cut("path2", CutEnds::First).unwrap();
     let losses = |name: &str| {
         let events = run(&["show", "b", "--events", "--stream", name]).out;
-        events.lines().filter(|line| line.contains("path lost")).count()
+        let is_loss = |line: &&str| line.contains("path2") && line.contains("path lost");
+        events.lines().filter(is_loss).count()
     };
-    wait_for("the loss of the other stream", || losses("other") == 1);
+    wait_for("the loss of the other stream", || losses("other") > 0);
     // Both are polled in each interval, and have the same packets.
-    flows[0].advance(1000);
+    flows[0].advance(RATE);
     assert_eq!(losses("axis"), 0);
     assert!(members().iter().all(|member| !member.lost));
 
     // The member is missing as soon as it does not drain.
     fs::write(file, streams(false)).unwrap();
     assert_eq!(run(&["reload", "b"]).code, 0);
-    wait_for("the loss of the stream", || losses("axis") == 1);
+    wait_for("the loss of the stream", || losses("axis") > 0);
     assert!(members()[1].lost && !members()[1].draining);
     let recovery = stream(&show("b"), "axis").recovery.clone().unwrap();
     assert_eq!(recovery.counters.resets, 1, "no change of the stream was one");
@@ -193,7 +197,8 @@ fn drains_without_loss(backend: Option<Backend>) {
     .unwrap();
     assert_eq!(run(&["stream", "change", part, "--node", "b"]).code, 0);
     assert!(members()[1].draining && !members()[1].lost);
-    flows.into_iter().for_each(|flow| _ = flow.finish_whole());
+    // Two CPUs that process the paths may exchange two frames.
+    flows.into_iter().for_each(|flow| _ = flow.finish_complete());
 }
 
 #[test]
@@ -302,11 +307,15 @@ fn paths_are_proved(backend: Option<Backend>) {
     assert_eq!(run(&["stream", "prove", "--file", part, "--node", "a"]).code, 0);
     counted(&[10, 10, 10, 10], 40);
 
-    // A path whose MTU lacks the octets of the R-TAG carries the short ones only.
+    // A path whose MTU lacks the octets of the R-TAG carries the short ones only, which is no success.
     let mut narrow = Command::new("ip");
     narrow.args(["link", "set", "path2", "mtu", "1500"]);
     assert!(world.namespace("b").unwrap().start_in(&mut narrow).status().unwrap().success());
-    assert_eq!(run(&["stream", "prove", "axis", "--node", "a", "--file", part]).code, 0);
+    let dropped = run(&["stream", "prove", "axis", "--node", "a", "--file", part]);
+    assert_eq!((dropped.code, dropped.out.as_str()), (2, ""));
+    let cause = "stream \"axis\": port \"path2\" (path2) dropped 5 of 5 probes of 1524 octets: set the MTU at the other \
+                 end of its link to at least 1506";
+    assert!(dropped.err.contains(cause) && !dropped.err.contains("path1"), "{dropped:?}");
     counted(&[10, 10, 20, 15], 55);
 
     for (name, node, cause) in [
