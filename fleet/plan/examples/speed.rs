@@ -4,13 +4,13 @@
 //!
 //! LINK is the index of the link that is lost, otherwise it is the one that the most streams use. A ladder has height 2.
 
-use std::cmp::Ordering;
 use std::time::Instant;
 
 use onbeat_plan::ladder::RecoverAt;
-use onbeat_plan::network::{Arc, End, Host, Link, Node, Port, Stream};
-use onbeat_plan::plan::{Plan, PreviousRoutes, PreviousStream};
-use onbeat_plan::route::{Element, Route};
+use onbeat_plan::manifest::Manifest;
+use onbeat_plan::network::{End, Host, Link, Node, Port, Stream};
+use onbeat_plan::plan::{Plan, PreviousRoutes};
+use onbeat_plan::route::Element;
 use onbeat_plan::{Network, failure, node_file};
 use onbeat_wire::MacAddress;
 
@@ -51,86 +51,60 @@ fn main() {
         start.elapsed().as_secs_f64()
     );
 
-    let without = Lost::new(&network, &plan, further.get(1).copied());
-    let previous = without.previous(&network, &plan);
+    let start = Instant::now();
+    let files = node_file::all(&network, &plan);
+    let octets: usize = files.iter().map(|file| file.text.len()).sum();
+    println!("node files: {:.3} s, {octets} octets", start.elapsed().as_secs_f64());
+    let start = Instant::now();
+    let text = serde_json::to_string(&Manifest::new(&network, &plan, &files)).expect("JSON");
+    drop(files);
+    println!("manifest: {:.3} s, {} octets", start.elapsed().as_secs_f64(), text.len());
+
+    let link = further.get(1).copied().unwrap_or_else(|| busiest(&network, &plan));
+    let mut without = network.clone();
+    without.links.remove(link);
+    let start = Instant::now();
+    let manifest = Manifest::parse(&text, "manifest.json").expect("a manifest");
+    let previous = manifest.previous(&without);
+    println!("manifest read: {:.3} s", start.elapsed().as_secs_f64());
     let mut times = Vec::new();
+    let mut again = None;
     for _ in 0..ROUNDS {
         let start = Instant::now();
-        let again = Plan::new(&without.network, &previous);
+        again = Some(Plan::new(&without, &previous));
         times.push(start.elapsed().as_secs_f64());
-        let moved = again.routed().count() - again.kept;
-        let refused = again.streams.len() - again.routed().count();
-        without.check(&previous, &again);
-        if times.len() == ROUNDS {
-            times.sort_by(f64::total_cmp);
-            println!(
-                "plan again without link {}: {:.4} s ({:.4} to {:.4} s), {moved} streams moved, {refused} refused",
-                without.link,
-                times[ROUNDS / 2],
-                times[0],
-                times[ROUNDS - 1]
-            );
-        }
     }
-
-    let start = Instant::now();
-    let octets: usize = node_file::all(&network, &plan).iter().map(|file| file.text.len()).sum();
-    println!("node files: {:.3} s, {octets} octets", start.elapsed().as_secs_f64());
+    times.sort_by(f64::total_cmp);
+    let again = again.expect("a plan");
+    check(&without, &previous, &again);
+    let routed = again.routed().count();
+    println!(
+        "plan again without link {link}: {:.4} s ({:.4} to {:.4} s), {} streams moved, {} refused",
+        times[ROUNDS / 2],
+        times[0],
+        times[ROUNDS - 1],
+        routed - again.kept,
+        streams - routed
+    );
     println!("memory: {}", memory());
 }
 
-/// The network without a link.
-struct Lost {
-    network: Network,
-    link: usize,
+/// The link that the most streams use.
+fn busiest(network: &Network, plan: &Plan) -> usize {
+    let mut users = vec![0; network.links.len()];
+    for arc in plan.routed().flat_map(|(_, route)| route.arcs()) {
+        users[arc.link()] += 1;
+    }
+    (0..users.len()).max_by_key(|link| users[*link]).expect("a link")
 }
 
-impl Lost {
-    fn new(network: &Network, plan: &Plan, link: Option<usize>) -> Self {
-        let mut users = vec![0; network.links.len()];
-        for arc in plan.routed().flat_map(|(_, route)| route.arcs()) {
-            users[arc.link()] += 1;
-        }
-        let most = (0..users.len()).max_by_key(|link| users[*link]);
-        let link = link.or(most).expect("a link");
-        let mut network = network.clone();
-        network.links.remove(link);
-        Self { network, link }
-    }
-
-    /// The routes that do not use the link, as `onbeat plan --keep` reads them.
-    fn previous(&self, network: &Network, plan: &Plan) -> PreviousRoutes {
-        let arc = |arc: &Arc| match arc.link().cmp(&self.link) {
-            Ordering::Less => Some(*arc),
-            Ordering::Equal => None,
-            Ordering::Greater => Some(Arc(arc.0 - 2)),
-        };
-        let moved = |route: &Route| {
-            let mut route = route.clone();
-            for path in route.listeners.iter_mut().flat_map(|listener| &mut listener.paths) {
-                *path = path.iter().map(arc).collect::<Option<_>>()?;
-            }
-            Some(route)
-        };
-        let old = |(index, route): (usize, &Route)| {
-            let stream = &network.streams[index];
-            let delays = plan.delays[index].clone();
-            let address = stream.address;
-            let old = PreviousStream { route: moved(route), delays, address, ..Default::default() };
-            (stream.name.clone(), old)
-        };
-        plan.routed().map(old).collect()
-    }
-
-    /// Each route without the link is kept.
-    fn check(&self, previous: &PreviousRoutes, again: &Plan) {
-        let kept = self.network.streams.iter().zip(&again.routes).filter(|(stream, route)| {
-            let old = previous.get(&stream.name).and_then(|old| old.route.as_ref());
-            old.is_some() && old == route.as_ref()
-        });
-        let held = previous.values().filter(|old| old.route.is_some()).count();
-        assert_eq!([kept.count(), again.kept], [held, held], "routes that hold are kept");
-    }
+/// Panics unless each route that still holds is kept.
+fn check(network: &Network, previous: &PreviousRoutes, again: &Plan) {
+    let old = |stream: &Stream| previous.get(&stream.name).and_then(|old| old.route.as_ref());
+    let pairs = network.streams.iter().map(old).zip(&again.routes);
+    let kept = pairs.filter(|(old, new)| old.is_some() && *old == new.as_ref()).count();
+    let held = previous.values().filter(|old| old.route.is_some()).count();
+    assert_eq!([kept, again.kept], [held, held], "routes that hold are kept");
 }
 
 /// The highest use of memory up to now.
