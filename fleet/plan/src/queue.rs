@@ -179,6 +179,8 @@ pub(crate) struct Queues<'a> {
     /// Length of the last busy period of each arc.
     busy_ns: Vec<u64>,
     is_due: Vec<bool>,
+    /// Groups whose arc before them has other values than at their last computation.
+    is_group_due: Vec<bool>,
     /// Whether the jitter of a joined arrival or a cyclic flow differs since the last computation.
     is_mixed: Vec<bool>,
     search: Search,
@@ -295,6 +297,7 @@ impl<'a> Queues<'a> {
         }
         starts[arcs] = filled.len() as u32;
         let groups = filled;
+        let is_group_due = vec![true; groups.len()];
         let mut queues = Self {
             network,
             list,
@@ -305,6 +308,7 @@ impl<'a> Queues<'a> {
             queue_ns: vec![0; arcs],
             busy_ns: vec![0; arcs],
             is_due: vec![true; arcs],
+            is_group_due,
             is_mixed: vec![false; arcs],
             search: Search::default(),
         };
@@ -338,11 +342,14 @@ impl<'a> Queues<'a> {
     /// Computes all values; returns whether they are bounded.
     pub(crate) fn solve(&mut self) -> bool {
         let arcs = self.queue_ns.len();
-        let mut heads: Vec<Vec<u32>> = vec![Vec::new(); arcs];
+        // The arcs behind each arc, each with the group of the frames that come from there.
+        let mut heads: Vec<Vec<(u32, u32)>> = vec![Vec::new(); arcs];
         for arc in 0..arcs {
-            let span = self.starts[arc] as usize..self.starts[arc + 1] as usize;
-            for group in self.groups[span].iter().filter(|group| group.from != NONE) {
-                heads[group.from as usize].push(arc as u32);
+            for group in self.starts[arc]..self.starts[arc + 1] {
+                let from = self.groups[group as usize].from;
+                if from != NONE {
+                    heads[from as usize].push((arc as u32, group));
+                }
             }
         }
         for sweep in 0..SWEEPS {
@@ -365,7 +372,10 @@ impl<'a> Queues<'a> {
                 if self.queue_ns[arc] > UNBOUNDED_NS {
                     return false;
                 }
-                heads[arc].iter().for_each(|head| self.is_due[*head as usize] = true);
+                for (head, group) in &heads[arc] {
+                    self.is_due[*head as usize] = true;
+                    self.is_group_due[*group as usize] = true;
+                }
             }
             if !is_changed {
                 return true;
@@ -410,14 +420,20 @@ impl<'a> Queues<'a> {
         let forwarding_ns = self.network.nodes[from as usize].forwarding_ns;
         let mut is_busy = std::mem::take(&mut self.is_mixed[arc]);
         let (mut differs, busy_ns) = (is_busy, self.busy_ns[arc]);
-        let span = self.starts[arc] as usize..self.starts[arc + 1] as usize;
-        for group in &mut self.groups[span] {
+        for index in self.starts[arc] as usize..self.starts[arc + 1] as usize {
+            let group = &mut self.groups[index];
+            let is_group_due = std::mem::take(&mut self.is_group_due[index]);
             let own = group.first as usize..group.last as usize;
-            group.burst_ns = 0;
             let Some(&queue_ns) = self.queue_ns.get(group.from as usize) else {
-                group.burst_ns = self.list[own].iter().map(Arrival::burst_ns).sum();
+                if is_group_due || is_busy {
+                    group.burst_ns = self.list[own].iter().map(Arrival::burst_ns).sum();
+                }
                 continue;
             };
+            if !is_group_due {
+                continue;
+            }
+            group.burst_ns = 0;
             for index in own {
                 let previous = self.list[self.list[index].previous as usize];
                 let wait_ns = queue_ns.saturating_sub(u64::from(previous.line_ns));
