@@ -106,7 +106,7 @@ pub fn text(octets: Vec<u8>) -> io::Result<String> {
 fn too_long(limit: u64) -> io::Error {
     io::Error::new(
         ErrorKind::FileTooLarge,
-        format!("it is longer than the limit of {limit} octets"),
+        format!("it is longer than the limit of {limit} octets; use a shorter file"),
     )
 }
 

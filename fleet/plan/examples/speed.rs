@@ -1,24 +1,29 @@
 //! Measures planning: grids of relays with random streams between them.
 //!
-//! `cargo run --release -p onbeat-plan --example speed -- WIDTH HEIGHT STREAMS [MBIT_PER_S]`
+//! `cargo run --release -p onbeat-plan --example speed -- WIDTH HEIGHT STREAMS [MBIT_PER_S [LINK]]`
+//!
+//! LINK is the index of the link that is lost, otherwise it is the one that the most streams use. A ladder has height 2.
 
 use std::time::Instant;
 
 use onbeat_plan::ladder::RecoverAt;
+use onbeat_plan::manifest::Manifest;
 use onbeat_plan::network::{End, Host, Link, Node, Port, Stream};
-use onbeat_plan::plan::{Plan, PreviousRoutes, PreviousStream};
+use onbeat_plan::plan::{Plan, PreviousRoutes};
 use onbeat_plan::route::Element;
 use onbeat_plan::{Network, failure, node_file};
 use onbeat_wire::MacAddress;
 
+/// Plans after the loss of the link.
+const ROUNDS: usize = 5;
+
 fn main() {
     let numbers: Vec<usize> =
         std::env::args().skip(1).map(|word| word.parse().expect("a number")).collect();
-    let (width, height, streams, speed_mbps) = match numbers[..] {
-        [width, height, streams] => (width, height, streams, 1000),
-        [width, height, streams, speed_mbps] => (width, height, streams, speed_mbps as u32),
-        _ => panic!("WIDTH HEIGHT STREAMS [MBIT_PER_S]"),
+    let [width, height, streams, ref further @ ..] = numbers[..] else {
+        panic!("WIDTH HEIGHT STREAMS [MBIT_PER_S [LINK]]")
     };
+    let speed_mbps = further.first().map_or(1000, |speed| *speed as u32);
     let network = network(width, height, streams, speed_mbps);
     let start = Instant::now();
     let plan = Plan::new(&network, &PreviousRoutes::default());
@@ -46,33 +51,60 @@ fn main() {
         start.elapsed().as_secs_f64()
     );
 
-    let previous: PreviousRoutes = plan
-        .routed()
-        .map(|(index, route)| {
-            let old = PreviousStream {
-                route: Some(route.clone()),
-                delays: plan.delays[index].clone(),
-                ..PreviousStream::default()
-            };
-            (network.streams[index].name.clone(), old)
-        })
-        .collect();
-    let mut without = network.clone();
-    // The link with the most streams carries none any more.
-    let busiest = network.arcs().max_by_key(|arc| plan.load[arc.index()]).expect("an arc");
-    without.links[busiest.link()].speed_mbps = 1;
     let start = Instant::now();
-    let again = Plan::new(&without, &previous);
-    let moved = network.streams.len() - again.kept;
-    println!(
-        "plan again without a link: {:.3} s, {moved} streams moved",
-        start.elapsed().as_secs_f64()
-    );
-
-    let start = Instant::now();
-    let octets: usize = node_file::all(&network, &plan).iter().map(|file| file.text.len()).sum();
+    let files = node_file::all(&network, &plan);
+    let octets: usize = files.iter().map(|file| file.text.len()).sum();
     println!("node files: {:.3} s, {octets} octets", start.elapsed().as_secs_f64());
+    let start = Instant::now();
+    let text = serde_json::to_string(&Manifest::new(&network, &plan, &files)).expect("JSON");
+    drop(files);
+    println!("manifest: {:.3} s, {} octets", start.elapsed().as_secs_f64(), text.len());
+
+    let link = further.get(1).copied().unwrap_or_else(|| busiest(&network, &plan));
+    let mut without = network.clone();
+    without.links.remove(link);
+    let start = Instant::now();
+    let manifest = Manifest::parse(&text, "manifest.json").expect("a manifest");
+    let previous = manifest.previous(&without);
+    println!("manifest read: {:.3} s", start.elapsed().as_secs_f64());
+    let mut times = Vec::new();
+    let mut again = None;
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        again = Some(Plan::new(&without, &previous));
+        times.push(start.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    let again = again.expect("a plan");
+    check(&without, &previous, &again);
+    let routed = again.routed().count();
+    println!(
+        "plan again without link {link}: {:.4} s ({:.4} to {:.4} s), {} streams moved, {} refused",
+        times[ROUNDS / 2],
+        times[0],
+        times[ROUNDS - 1],
+        routed - again.kept,
+        streams - routed
+    );
     println!("memory: {}", memory());
+}
+
+/// The link that the most streams use.
+fn busiest(network: &Network, plan: &Plan) -> usize {
+    let mut users = vec![0; network.links.len()];
+    for arc in plan.routed().flat_map(|(_, route)| route.arcs()) {
+        users[arc.link()] += 1;
+    }
+    (0..users.len()).max_by_key(|link| users[*link]).expect("a link")
+}
+
+/// Panics unless each route that still holds is kept.
+fn check(network: &Network, previous: &PreviousRoutes, again: &Plan) {
+    let old = |stream: &Stream| previous.get(&stream.name).and_then(|old| old.route.as_ref());
+    let pairs = network.streams.iter().map(old).zip(&again.routes);
+    let kept = pairs.filter(|(old, new)| old.is_some() && *old == new.as_ref()).count();
+    let held = previous.values().filter(|old| old.route.is_some()).count();
+    assert_eq!([kept, again.kept], [held, held], "routes that hold are kept");
 }
 
 /// The highest use of memory up to now.

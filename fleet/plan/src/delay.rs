@@ -5,14 +5,17 @@
 //! carries. The longest wait of a frame at a link, its own transmission included, is the largest difference of the line
 //! time of these frames and t in a busy period that starts behind one frame of other traffic. Jitter depends on the
 //! bounds of earlier links and these on jitter: `queue` computes the least fixed point, also where paths form cycles.
-//! After a recovering relay a copy may have taken any path: the jitter of such a stream is its longest delay along all
-//! its arcs.
+//! After a recovering relay a copy may have taken any path: where arcs join, the longest and the shortest delay are those
+//! of any of them. Where the arcs of a stream form a cycle, its jitter is the sum of its delays along all its arcs.
 //!
 //! Streams have strict priority over other traffic, whose frames have at most [`OTHER`] octets.
 
+use std::collections::BTreeMap;
+
 use crate::network::{Arc, Network, Stream};
-use crate::queue::{Flow, Queues, Step};
-use crate::route::{ListenerPaths, NodeMarks, Route, StreamPart};
+use crate::passage::Passage;
+use crate::queue::{Flow, Join, Queues, Step};
+use crate::route::{ListenerPaths, NodeMarks, Route};
 
 /// Octets of the longest frame of other traffic, with preamble and gap.
 pub const OTHER: u64 = 1542;
@@ -51,7 +54,7 @@ pub fn bounds(network: &Network, routes: &[(&Stream, &Route)]) -> DelayBounds {
 }
 
 /// A stream with its route.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct RoutedStream<'a> {
     pub stream: &'a Stream,
     pub route: &'a Route,
@@ -59,6 +62,8 @@ pub(crate) struct RoutedStream<'a> {
     pub is_disjoint: bool,
     /// A relay recovers: copies may change paths.
     pub mixes: bool,
+    /// The order of the arcs of a stream that mixes, unless they form a cycle.
+    passage: Option<Passage>,
 }
 
 impl<'a> RoutedStream<'a> {
@@ -69,8 +74,9 @@ impl<'a> RoutedStream<'a> {
         route: &'a Route,
     ) -> Self {
         let is_disjoint = marks.is_disjoint(route);
-        let mixes = !is_disjoint && route.has_recovering_relay(network, stream);
-        Self { stream, route, is_disjoint, mixes }
+        let mixes = !is_disjoint && stream.paths > 1 && route.has_recovering_relay(network, stream);
+        let passage = if mixes { Passage::new(network, route) } else { None };
+        Self { stream, route, is_disjoint, mixes, passage }
     }
 }
 
@@ -79,25 +85,43 @@ pub(crate) fn bounds_of(network: &Network, routed: &[RoutedStream<'_>]) -> Delay
     let mut steps: Vec<Step> = Vec::new();
     let mut index = vec![NONE; 2 * network.links.len()];
     let mut flows = Vec::with_capacity(routed.len());
-    for RoutedStream { stream, route, mixes, .. } in routed {
+    let mut joins = Vec::new();
+    for RoutedStream { stream, route, mixes, passage, .. } in routed {
         let first = steps.len();
-        for path in route.paths() {
-            let mut previous = NONE;
-            for arc in path {
-                if index[arc.index()] == NONE {
-                    index[arc.index()] = steps.len() as u32;
-                    steps.push(Step { arc: arc.0, previous });
+        let first_join = joins.len();
+        if let Some(passage) = passage {
+            for (position, arc) in passage.arcs().enumerate() {
+                let mut before = passage.before(position).map(|before| (first + before) as u32);
+                let (one, other) = (before.next(), before.next());
+                let previous = one.filter(|_| other.is_none()).unwrap_or(NONE);
+                if let (Some(one), Some(other)) = (one, other) {
+                    let all = [one, other].into_iter().chain(before);
+                    joins.extend(all.map(|before| Join { step: steps.len() as u32, before }));
                 }
-                previous = index[arc.index()];
+                steps.push(Step { arc: arc.0, previous });
             }
+        } else {
+            for path in route.paths() {
+                let mut previous = NONE;
+                for arc in path {
+                    if index[arc.index()] == NONE {
+                        index[arc.index()] = steps.len() as u32;
+                        steps.push(Step { arc: arc.0, previous });
+                    }
+                    previous = index[arc.index()];
+                }
+            }
+            steps[first..].iter().for_each(|step| index[step.arc as usize] = NONE);
         }
-        steps[first..].iter().for_each(|step| index[step.arc as usize] = NONE);
-        // Trees and disjoint paths enter a node by several arcs only where they end.
-        let mixes = stream.paths > 1 && *mixes;
-        let arcs = first as u32..steps.len() as u32;
-        flows.push(Flow { interval_ns: stream.interval_ns, octets: stream.octets(), mixes, arcs });
+        flows.push(Flow {
+            interval_ns: stream.interval_ns,
+            octets: stream.octets(),
+            is_cyclic: *mixes && passage.is_none(),
+            arcs: first as u32..steps.len() as u32,
+            joins: first_join as u32..joins.len() as u32,
+        });
     }
-    let mut queues = Queues::new(network, &flows, &steps);
+    let mut queues = Queues::new(network, &flows, &steps, &joins);
     let is_bounded = queues.solve();
     DelayBounds { queue_ns: queues.queue_ns, is_bounded }
 }
@@ -137,61 +161,100 @@ impl DelayBounds {
         route: &Route,
         paths: &ListenerPaths,
     ) -> DelayRange {
-        let mixes = route.has_recovering_relay(network, stream);
-        self.range(network, RoutedStream { stream, route, is_disjoint: false, mixes }, paths)
+        let routed = RoutedStream::new(network, &mut NodeMarks::new(network), stream, route);
+        let times = self.copy_times(network, &routed);
+        self.range(network, &routed, times.as_ref(), paths)
     }
 
-    /// When copies arrive at a recovering relay. A copy can have passed every arc from which the relay is reached, also after
-    /// other relays recovered it.
+    /// When copies arrive at a recovering relay.
     pub(crate) fn at_relay(
         &self,
         network: &Network,
-        routed: RoutedStream<'_>,
-        parts: &[StreamPart],
+        routed: &RoutedStream<'_>,
+        times: &CopyTimes,
         relay: u32,
     ) -> DelayRange {
-        let mut before: Vec<Arc> = Vec::new();
-        let mut open = vec![relay];
-        let mut seen = std::collections::BTreeSet::from([relay]);
-        while let Some(node) = open.pop() {
-            for arc in parts.iter().filter(|part| part.node == node).flat_map(|part| &part.ingress)
-            {
-                before.push(*arc);
-                let from = network.ends(*arc).0;
-                if seen.insert(from) {
-                    open.push(from);
-                }
-            }
-        }
         let prefixes = routed.route.paths().filter_map(|path| {
             let end = path.iter().position(|arc| network.ends(*arc).1 == relay)?;
-            Some(self.path(network, routed.stream, &path[..=end]))
+            Some(self.path(network, routed.stream, &path[..=end]).1)
         });
-        let (shortest_ns, longest_ns) = prefixes
-            .fold((u64::MAX, 0), |(low, high), (short, long)| (low.min(short), high.max(long)));
-        let latest = |arc: &Arc| self.queue_ns[arc.index()] + fixed_ns(network, *arc);
-        let latest_copy_ns = before.iter().map(latest).sum();
-        DelayRange { shortest_ns, longest_ns, latest_copy_ns }
+        let (shortest_ns, latest_copy_ns) = times.at(network, relay);
+        DelayRange { shortest_ns, longest_ns: prefixes.max().unwrap_or_default(), latest_copy_ns }
     }
 
+    /// When copies arrive at a listener; `times` are those of a stream that mixes.
     pub(crate) fn range(
         &self,
         network: &Network,
-        routed: RoutedStream<'_>,
+        routed: &RoutedStream<'_>,
+        times: Option<&CopyTimes>,
         paths: &ListenerPaths,
     ) -> DelayRange {
         let ranges = paths.paths.iter().map(|path| self.path(network, routed.stream, path));
         let (shortest_ns, longest_ns) = ranges
             .fold((u64::MAX, 0), |(low, high), (short, long)| (low.min(short), high.max(long)));
-        let mut latest_copy_ns = longest_ns;
-        if routed.mixes {
-            latest_copy_ns = routed
-                .route
-                .arcs()
-                .iter()
-                .map(|arc| self.queue_ns[arc.index()] + fixed_ns(network, *arc))
-                .sum();
-        }
+        let mixed = times.map(|times| times.at(network, paths.listener));
+        let (shortest_ns, latest_copy_ns) = mixed.unwrap_or((shortest_ns, longest_ns));
         DelayRange { shortest_ns, longest_ns, latest_copy_ns }
+    }
+
+    /// The times of copies of a stream that mixes; `None` for other streams.
+    pub(crate) fn copy_times(
+        &self,
+        network: &Network,
+        routed: &RoutedStream<'_>,
+    ) -> Option<CopyTimes> {
+        let octets = routed.stream.octets() - u64::from(crate::network::GAP);
+        let shortest =
+            |arc: Arc| network.links[arc.link()].delay_ns + network.line_time(arc, octets);
+        let longest = |arc: Arc| self.queue_ns[arc.index()] + fixed_ns(network, arc);
+        routed.mixes.then(|| match &routed.passage {
+            Some(passage) => CopyTimes::Ordered(passage.times(shortest, longest)),
+            None => {
+                let arcs = routed.route.arcs().into_iter();
+                let arcs = arcs.map(|arc| (arc, shortest(arc), longest(arc))).collect();
+                CopyTimes::Cyclic { arcs, talker: routed.stream.talker }
+            }
+        })
+    }
+}
+
+/// When the copies of a stream that mixes pass its arcs: arcs with a shortest and a longest time.
+pub(crate) enum CopyTimes {
+    /// Of the earliest and the latest copy at the end of each arc.
+    Ordered(Vec<(Arc, u64, u64)>),
+    /// Of each arc alone.
+    Cyclic { arcs: Vec<(Arc, u64, u64)>, talker: u32 },
+}
+
+impl CopyTimes {
+    /// When the earliest and the latest copy are at a node.
+    fn at(&self, network: &Network, node: u32) -> (u64, u64) {
+        let (arcs, talker) = match self {
+            Self::Ordered(arcs) => {
+                let entering = arcs.iter().filter(|(arc, ..)| network.ends(*arc).1 == node);
+                return entering.fold((u64::MAX, 0), |(low, high), (_, early, late)| {
+                    (low.min(*early), high.max(*late))
+                });
+            }
+            Self::Cyclic { arcs, talker } => (arcs, *talker),
+        };
+        // A copy can have passed every arc from which the node is reached, each once. From the node back, `left` is the
+        // shortest time to it.
+        let mut left = BTreeMap::from([(node, 0)]);
+        let mut open = vec![node];
+        while let Some(node) = open.pop() {
+            for (arc, shortest, _) in arcs.iter().filter(|(arc, ..)| network.ends(*arc).1 == node) {
+                let time = left[&node] + shortest;
+                let known = left.entry(network.ends(*arc).0).or_insert(u64::MAX);
+                if time < *known {
+                    *known = time;
+                    open.push(network.ends(*arc).0);
+                }
+            }
+        }
+        let before = arcs.iter().filter(|(arc, ..)| left.contains_key(&network.ends(*arc).1));
+        let latest = before.map(|(.., longest)| longest).sum();
+        (left.get(&talker).copied().unwrap_or_default(), latest)
     }
 }

@@ -23,6 +23,7 @@ pub mod ladder;
 pub mod manifest;
 pub mod network;
 pub mod node_file;
+mod passage;
 pub mod picture;
 pub mod plan;
 mod queue;

@@ -11,6 +11,9 @@ use crate::report::load_percent;
 /// Iterations of the layout.
 const ITERATIONS: usize = 300;
 
+/// Passes that move names apart.
+const PASSES: usize = 60;
+
 /// Colors of streams, readable with color blindness (Okabe and Ito).
 const COLORS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"];
 
@@ -20,9 +23,10 @@ pub fn draw(network: &Network, plan: &Plan, streams: &[usize]) -> String {
     let nodes = network.nodes.len().max(1);
     // An area for each node keeps names apart.
     let side = 90.0 * (nodes as f64).sqrt() + 120.0;
-    let places = layout(network, side);
     let radius = if nodes > 60 { 5.0 } else { 8.0 };
     let size = if nodes > 60 { 9 } else { 13 };
+    let mut places = layout(network, side);
+    separate_names(network, &mut places, f64::from(size), side);
     let legend = 20.0 * streams.len() as f64;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {side:.0} {:.0}\" role=\"img\" \
@@ -135,9 +139,47 @@ fn layout(network: &Network, side: f64) -> Vec<(f64, f64)> {
         for (place, force) in places.iter_mut().zip(&forces) {
             let length = force.0.hypot(force.1).max(0.001);
             let step = length.min(limit) / length;
-            place.0 = (place.0 + force.0 * step).clamp(20.0, side - 70.0);
-            place.1 = (place.1 + force.1 * step).clamp(20.0, side - 20.0);
+            *place = (place.0 + force.0 * step, place.1 + force.1 * step);
         }
     }
+    // Nodes at a border would cover each other: the whole layout is scaled to the area.
+    let (mut low, mut high) = ((f64::MAX, f64::MAX), (f64::MIN, f64::MIN));
+    for place in &places {
+        low = (low.0.min(place.0), low.1.min(place.1));
+        high = (high.0.max(place.0), high.1.max(place.1));
+    }
+    for place in &mut places {
+        place.0 = 20.0 + (place.0 - low.0) / (high.0 - low.0).max(1.0) * (side - 90.0);
+        place.1 = 20.0 + (place.1 - low.1) / (high.1 - low.1).max(1.0) * (side - 40.0);
+    }
     places
+}
+
+/// Moves nodes up and down until no name covers another, or for [`PASSES`].
+fn separate_names(network: &Network, places: &mut [(f64, f64)], size: f64, side: f64) {
+    let height = size + 2.0;
+    let width = |node: usize| 0.62 * size * network.nodes[node].name.chars().count() as f64 + 4.0;
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    for _ in 0..PASSES {
+        order.sort_by(|a, b| places[*a].1.total_cmp(&places[*b].1));
+        let mut is_separate = true;
+        for (position, &upper) in order.iter().enumerate() {
+            for &lower in &order[position + 1..] {
+                let distance = places[lower].1 - places[upper].1;
+                if distance >= height {
+                    break;
+                }
+                let right = places[lower].0 - places[upper].0;
+                if right < width(upper) && -right < width(lower) {
+                    let push = (height - distance) / 2.0 + 0.5;
+                    places[upper].1 = (places[upper].1 - push).max(20.0);
+                    places[lower].1 = (places[lower].1 + push).min(side - 20.0);
+                    is_separate = false;
+                }
+            }
+        }
+        if is_separate {
+            return;
+        }
+    }
 }

@@ -12,7 +12,7 @@
 //! each span. Frames are sorted in the spans whose bound exceeds the largest excess found.
 
 use crate::delay::OTHER;
-use crate::network::{Arc, Network};
+use crate::network::{Arc, GAP, Network};
 
 /// Above it, a delay counts as unbounded: 100 ms.
 pub(crate) const UNBOUNDED_NS: u64 = 100_000_000;
@@ -122,18 +122,36 @@ pub(crate) fn slope(before_mbps: u64, own_mbps: u64, shortest_ns: u64) -> u64 {
 pub(crate) struct Flow {
     pub interval_ns: u64,
     pub octets: u64,
-    /// Copies may change paths: its jitter is the same at all arcs.
-    pub mixes: bool,
-    /// Its arcs, each with the index, within this list, of the one before.
+    /// Copies may pass its arcs in any order: its jitter is the same at all arcs.
+    pub is_cyclic: bool,
+    /// Its steps; those that others depend on come first, unless it is cyclic.
     pub arcs: std::ops::Range<u32>,
+    /// Its joins.
+    pub joins: std::ops::Range<u32>,
 }
 
 /// An arc of a flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
     pub arc: u32,
-    /// Index of the previous step; `u32::MAX` at the talker.
+    /// Index of the previous step; `u32::MAX` at the talker, and if several are joined.
     pub previous: u32,
+}
+
+/// One of several steps before a step; those of a step follow one another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Join {
+    pub step: u32,
+    pub before: u32,
+}
+
+/// An arrival whose jitter depends on several arrivals.
+#[derive(Debug)]
+struct JoinedArrival {
+    arc: u32,
+    place: u32,
+    /// Each with its arc, and the time by which the delay from then on exceeds jitter and wait.
+    before: Vec<(u32, u32, i64)>,
 }
 
 /// A change of the frames at an arc.
@@ -153,14 +171,17 @@ pub(crate) struct Queues<'a> {
     groups: Vec<Group>,
     /// First group of each arc.
     starts: Vec<u32>,
-    /// Sum of arcs, and arrivals of each flow that mixes.
-    mixed: Vec<Vec<(u32, u32)>>,
+    /// Arcs and arrivals of each cyclic flow.
+    cyclic: Vec<Vec<(u32, u32)>>,
+    joined: Vec<JoinedArrival>,
     /// Longest wait of each arc, its own transmission included.
     pub queue_ns: Vec<u64>,
     /// Length of the last busy period of each arc.
     busy_ns: Vec<u64>,
     is_due: Vec<bool>,
-    /// Whether the jitter of a flow that mixes differs since the last computation.
+    /// Groups whose arc before them has other values than at their last computation.
+    is_group_due: Vec<bool>,
+    /// Whether the jitter of a joined arrival or a cyclic flow differs since the last computation.
     is_mixed: Vec<bool>,
     search: Search,
 }
@@ -195,7 +216,12 @@ struct Search {
 }
 
 impl<'a> Queues<'a> {
-    pub(crate) fn new(network: &'a Network, flows: &[Flow], steps: &[Step]) -> Self {
+    pub(crate) fn new(
+        network: &'a Network,
+        flows: &[Flow],
+        steps: &[Step],
+        joins: &[Join],
+    ) -> Self {
         let arcs = 2 * network.links.len();
         // The groups of an arc: one without line, then one for each arc into its node.
         let mut entering = vec![1u32; network.nodes.len()];
@@ -214,7 +240,7 @@ impl<'a> Queues<'a> {
         }
         let group = |flow: &Flow, step: &Step| {
             let first = starts[step.arc as usize];
-            let previous = steps.get(step.previous as usize).filter(|_| !flow.mixes);
+            let previous = steps.get(step.previous as usize).filter(|_| !flow.is_cyclic);
             (first + previous.map_or(0, |previous| rank[previous.arc as usize])) as usize
         };
         let own = |flow: &Flow| flow.arcs.start as usize..flow.arcs.end as usize;
@@ -230,7 +256,7 @@ impl<'a> Queues<'a> {
         }
         let mut list = vec![Arrival::default(); steps.len()];
         let mut places = vec![0u32; steps.len()];
-        let mut mixed = Vec::new();
+        let mut cyclic = Vec::new();
         for flow in flows {
             // Most links of a flow have one speed.
             let (mut speed, mut line_ns) = (0, 0);
@@ -241,7 +267,7 @@ impl<'a> Queues<'a> {
                     line_ns = network.line_time(Arc(steps[index].arc), flow.octets) as u32;
                 }
                 let (step, slot) = (steps[index], &mut groups[group(flow, &steps[index])]);
-                let previous = steps.get(step.previous as usize).filter(|_| !flow.mixes);
+                let previous = steps.get(step.previous as usize).filter(|_| !flow.is_cyclic);
                 slot.from = previous.map_or(NONE, |previous| previous.arc);
                 places[index] = slot.last;
                 let interval_ns = u32::try_from(flow.interval_ns).unwrap_or(u32::MAX);
@@ -254,10 +280,15 @@ impl<'a> Queues<'a> {
                 };
                 slot.last += 1;
             }
-            if flow.mixes {
-                mixed.push(own(flow).map(|at| (steps[at].arc, places[at])).collect());
+            if flow.is_cyclic {
+                cyclic.push(own(flow).map(|at| (steps[at].arc, places[at])).collect());
             }
         }
+        let joined = flows
+            .iter()
+            .filter(|flow| !flow.joins.is_empty())
+            .flat_map(|flow| joined(network, flow, steps, joins, &places))
+            .collect();
         let mut filled = Vec::with_capacity(groups.len());
         for arc in 0..arcs {
             let span = starts[arc] as usize..starts[arc + 1] as usize;
@@ -266,15 +297,18 @@ impl<'a> Queues<'a> {
         }
         starts[arcs] = filled.len() as u32;
         let groups = filled;
+        let is_group_due = vec![true; groups.len()];
         let mut queues = Self {
             network,
             list,
             groups,
             starts,
-            mixed,
+            cyclic,
+            joined,
             queue_ns: vec![0; arcs],
             busy_ns: vec![0; arcs],
             is_due: vec![true; arcs],
+            is_group_due,
             is_mixed: vec![false; arcs],
             search: Search::default(),
         };
@@ -308,11 +342,14 @@ impl<'a> Queues<'a> {
     /// Computes all values; returns whether they are bounded.
     pub(crate) fn solve(&mut self) -> bool {
         let arcs = self.queue_ns.len();
-        let mut heads: Vec<Vec<u32>> = vec![Vec::new(); arcs];
+        // The arcs behind each arc, each with the group of the frames that come from there.
+        let mut heads: Vec<Vec<(u32, u32)>> = vec![Vec::new(); arcs];
         for arc in 0..arcs {
-            let span = self.starts[arc] as usize..self.starts[arc + 1] as usize;
-            for group in self.groups[span].iter().filter(|group| group.from != NONE) {
-                heads[group.from as usize].push(arc as u32);
+            for group in self.starts[arc]..self.starts[arc + 1] {
+                let from = self.groups[group as usize].from;
+                if from != NONE {
+                    heads[from as usize].push((arc as u32, group));
+                }
             }
         }
         for sweep in 0..SWEEPS {
@@ -335,7 +372,10 @@ impl<'a> Queues<'a> {
                 if self.queue_ns[arc] > UNBOUNDED_NS {
                     return false;
                 }
-                heads[arc].iter().for_each(|head| self.is_due[*head as usize] = true);
+                for (head, group) in &heads[arc] {
+                    self.is_due[*head as usize] = true;
+                    self.is_group_due[*group as usize] = true;
+                }
             }
             if !is_changed {
                 return true;
@@ -344,9 +384,9 @@ impl<'a> Queues<'a> {
         false
     }
 
-    /// Sets the jitter of the flows that mix.
+    /// Sets the jitter of the flows whose copies change paths.
     fn mix(&mut self) {
-        for flow in &self.mixed {
+        for flow in &self.cyclic {
             let each = flow.iter().map(|(arc, _)| {
                 let (_, to) = self.network.ends(Arc(*arc));
                 let fixed = self.network.links[*arc as usize / 2].delay_ns
@@ -361,6 +401,17 @@ impl<'a> Queues<'a> {
                 }
             }
         }
+        for JoinedArrival { arc, place, before } in &self.joined {
+            let each = before.iter().map(|(arc, place, further)| {
+                let jitter_ns = self.list[*place as usize].jitter_ns();
+                (jitter_ns + self.queue_ns[*arc as usize]).saturating_add_signed(*further)
+            });
+            let jitter_ns = each.max().unwrap_or_default();
+            if self.list[*place as usize].set_jitter(jitter_ns) {
+                self.is_due[*arc as usize] = true;
+                self.is_mixed[*arc as usize] = true;
+            }
+        }
     }
 
     /// Sets the jitter of the arrivals of an arc; returns what changes by it.
@@ -369,14 +420,20 @@ impl<'a> Queues<'a> {
         let forwarding_ns = self.network.nodes[from as usize].forwarding_ns;
         let mut is_busy = std::mem::take(&mut self.is_mixed[arc]);
         let (mut differs, busy_ns) = (is_busy, self.busy_ns[arc]);
-        let span = self.starts[arc] as usize..self.starts[arc + 1] as usize;
-        for group in &mut self.groups[span] {
+        for index in self.starts[arc] as usize..self.starts[arc + 1] as usize {
+            let group = &mut self.groups[index];
+            let is_group_due = std::mem::take(&mut self.is_group_due[index]);
             let own = group.first as usize..group.last as usize;
-            group.burst_ns = 0;
             let Some(&queue_ns) = self.queue_ns.get(group.from as usize) else {
-                group.burst_ns = self.list[own].iter().map(Arrival::burst_ns).sum();
+                if is_group_due || is_busy {
+                    group.burst_ns = self.list[own].iter().map(Arrival::burst_ns).sum();
+                }
                 continue;
             };
+            if !is_group_due {
+                continue;
+            }
+            group.burst_ns = 0;
             for index in own {
                 let previous = self.list[self.list[index].previous as usize];
                 let wait_ns = queue_ns.saturating_sub(u64::from(previous.line_ns));
@@ -407,6 +464,56 @@ impl<'a> Queues<'a> {
         let other_ns = self.network.line_time(Arc(arc as u32), OTHER);
         self.search.longest_ns(groups, &self.list, other_ns, &mut self.busy_ns[arc])
     }
+}
+
+/// The joined arrivals of a flow. Jitter at a step is the longest delay up to there less its `base`; the bases of steps in a
+/// row differ by line time and propagation. At a join the base is the shortest delay, in which frames have no gap.
+fn joined(
+    network: &Network,
+    flow: &Flow,
+    steps: &[Step],
+    joins: &[Join],
+    places: &[u32],
+) -> Vec<JoinedArrival> {
+    let first = flow.arcs.start;
+    let own = &steps[first as usize..flow.arcs.end as usize];
+    let (mut base, mut shortest) = (vec![0; own.len()], vec![0; own.len()]);
+    let mut joins = joins[flow.joins.start as usize..flow.joins.end as usize].iter().peekable();
+    let mut joined = Vec::new();
+    let delay_ns = |step: usize| network.links[Arc(own[step].arc).link()].delay_ns;
+    let line_ns = |step: usize, octets| network.line_time(Arc(own[step].arc), octets);
+    let without_gap = flow.octets - u64::from(GAP);
+    for (at, step) in own.iter().enumerate() {
+        if step.previous != NONE {
+            let before = (step.previous - first) as usize;
+            base[at] = base[before] + line_ns(before, flow.octets) + delay_ns(before);
+            shortest[at] = shortest[before] + line_ns(before, without_gap) + delay_ns(before);
+            continue;
+        }
+        let mut before = Vec::new();
+        while let Some(join) = joins.next_if(|join| join.step == first + at as u32) {
+            before.push((join.before - first) as usize);
+        }
+        let least = before
+            .iter()
+            .map(|before| shortest[*before] + line_ns(*before, without_gap) + delay_ns(*before));
+        let Some(least) = least.min() else { continue };
+        (base[at], shortest[at]) = (least, least);
+        let further = |before: usize| {
+            let (_, to) = network.ends(Arc(own[before].arc));
+            let fixed_ns = delay_ns(before) + network.nodes[to as usize].forwarding_ns;
+            (base[before] + fixed_ns) as i64 - least as i64
+        };
+        let before = before
+            .into_iter()
+            .map(|before| (own[before].arc, places[first as usize + before], further(before)));
+        joined.push(JoinedArrival {
+            arc: step.arc,
+            place: places[first as usize + at],
+            before: before.collect(),
+        });
+    }
+    joined
 }
 
 impl Search {

@@ -1,6 +1,6 @@
 //! Routes of streams: the paths to each listener, what they share, and what each node does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::ladder;
 use crate::network::{Arc, Network, Stream};
@@ -152,73 +152,79 @@ impl Route {
     #[must_use]
     pub fn arcs(&self) -> Vec<Arc> {
         let mut arcs: Vec<Arc> = self.paths().flatten().copied().collect();
-        arcs.sort_unstable();
-        arcs.dedup();
+        sort(&mut arcs);
         arcs
     }
 
     /// Inner nodes, links and groups that all paths to a listener use, or two of them.
     #[must_use]
     pub fn shared(&self, network: &Network) -> Vec<Element> {
-        let mut shared = BTreeSet::new();
+        let mut shared = Vec::new();
+        let mut uses: Vec<(Element, usize)> = Vec::new();
         for listener in self.listeners.iter().filter(|listener| listener.paths.len() > 1) {
-            let mut seen: BTreeMap<Element, usize> = BTreeMap::new();
+            uses.clear();
             for (number, path) in listener.paths.iter().enumerate() {
-                let mut own = BTreeSet::new();
                 for (position, arc) in path.iter().enumerate() {
-                    own.insert(Element::Link(arc.link() as u32));
+                    uses.push((Element::Link(arc.link() as u32), number));
                     if position > 0 {
-                        own.insert(Element::Node(network.ends(*arc).0));
+                        uses.push((Element::Node(network.ends(*arc).0), number));
                     }
                     let groups = network.links[arc.link()].groups.iter();
-                    own.extend(groups.map(|group| Element::Group(*group)));
-                }
-                for element in own {
-                    if *seen.entry(element).or_insert(number) != number {
-                        shared.insert(element);
-                    }
+                    uses.extend(groups.map(|group| (Element::Group(*group), number)));
                 }
             }
+            sort(&mut uses);
+            let several = uses.windows(2).filter(|uses| uses[0].0 == uses[1].0);
+            shared.extend(several.map(|uses| uses[0].0));
         }
-        shared.into_iter().collect()
+        sort(&mut shared);
+        shared
     }
 
     /// The parts of all nodes. Frames are recovered where several paths to one listener meet, where they arrive by several
     /// arcs and leave by a common one, and where they are delivered, so that each arc carries one copy.
     #[must_use]
     pub fn parts(&self, network: &Network, stream: &Stream) -> Vec<StreamPart> {
-        let mut nodes: BTreeMap<u32, BTreeMap<Arc, BTreeSet<Arc>>> = BTreeMap::new();
-        let mut first = BTreeSet::new();
         let common = self.common_nodes(network);
+        let mut first = Vec::new();
+        // Each arc with the node that it enters, and an arc by which frames go on.
+        let mut hops: Vec<(u32, Arc, Option<Arc>)> = Vec::new();
         for path in self.paths() {
-            first.extend(path.first());
-            for (position, arc) in path.iter().enumerate() {
-                let outs = nodes.entry(network.ends(*arc).1).or_default().entry(*arc).or_default();
-                outs.extend(path.get(position + 1));
-            }
+            first.extend(path.first().copied());
+            let next = path.iter().skip(1).map(|arc| Some(*arc)).chain([None]);
+            hops.extend(
+                path.iter().zip(next).map(|(arc, next)| (network.ends(*arc).1, *arc, next)),
+            );
         }
+        sort(&mut first);
+        sort(&mut hops);
         let mut parts = vec![StreamPart {
             node: stream.talker,
             ingress: Vec::new(),
-            egress: first.into_iter().collect(),
+            egress: first,
             delivers: false,
             recovers: false,
         }];
-        for (node, flows) in nodes {
+        for of_node in hops.chunk_by(|a, b| a.0 == b.0) {
+            let node = of_node[0].0;
             let delivers = self.listeners.iter().any(|paths| paths.listener == node);
-            let all: BTreeSet<Arc> = flows.values().flatten().copied().collect();
-            let sum: usize = flows.values().map(BTreeSet::len).sum();
-            if delivers || sum != all.len() || common.contains(&node) {
-                let ingress: Vec<Arc> = flows.into_keys().collect();
+            let outs = |hops: &[(u32, Arc, Option<Arc>)]| -> Vec<Arc> {
+                hops.iter().filter_map(|hop| hop.2).collect()
+            };
+            let mut all = outs(of_node);
+            let sum = all.len();
+            sort(&mut all);
+            let flows = of_node.chunk_by(|a, b| a.1 == b.1);
+            if delivers || sum != all.len() || common.binary_search(&node).is_ok() {
+                let ingress: Vec<Arc> = flows.map(|flow| flow[0].1).collect();
                 let recovers = ingress.len() > 1 || delivers && stream.paths > 1;
-                let egress = all.into_iter().collect();
-                parts.push(StreamPart { node, ingress, egress, delivers, recovers });
+                parts.push(StreamPart { node, ingress, egress: all, delivers, recovers });
                 continue;
             }
-            parts.extend(flows.into_iter().map(|(arc, outs)| StreamPart {
+            parts.extend(flows.map(|flow| StreamPart {
                 node,
-                ingress: vec![arc],
-                egress: outs.into_iter().collect(),
+                ingress: vec![flow[0].1],
+                egress: outs(flow),
                 delivers: false,
                 recovers: false,
             }));
@@ -226,26 +232,56 @@ impl Route {
         parts
     }
 
-    /// Inner nodes through which several paths to one listener lead.
-    fn common_nodes(&self, network: &Network) -> BTreeSet<u32> {
-        let mut common = BTreeSet::new();
+    /// Inner nodes through which several paths to one listener lead, in order.
+    fn common_nodes(&self, network: &Network) -> Vec<u32> {
+        let mut common = Vec::new();
+        let mut nodes = Vec::new();
         for listener in self.listeners.iter().filter(|listener| listener.paths.len() > 1) {
-            let mut seen = BTreeSet::new();
-            for arc in listener.paths.iter().flat_map(|path| path.iter().skip(1)) {
-                let node = network.ends(*arc).0;
-                if !seen.insert(node) {
-                    common.insert(node);
-                }
-            }
+            nodes.clear();
+            let inner = listener.paths.iter().flat_map(|path| path.iter().skip(1));
+            nodes.extend(inner.map(|arc| network.ends(*arc).0));
+            nodes.sort_unstable();
+            common.extend(nodes.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]));
         }
+        sort(&mut common);
         common
+    }
+
+    /// The relays that recover and forward, in order: there, copies may change paths.
+    #[must_use]
+    pub fn recovering_relays(&self, network: &Network, stream: &Stream) -> Vec<u32> {
+        let mut relays: Vec<u32>;
+        if let [ListenerPaths { listener, .. }] = &self.listeners[..] {
+            // Arcs that enter an inner node of one listener's paths meet there.
+            let arcs = self.arcs().into_iter();
+            relays = arcs.map(|arc| network.ends(arc).1).filter(|node| node != listener).collect();
+            relays.sort_unstable();
+            relays = relays.windows(2).filter(|two| two[0] == two[1]).map(|two| two[0]).collect();
+        } else {
+            let parts = self.parts(network, stream);
+            let recovers = |part: &&StreamPart| part.recovers && !part.egress.is_empty();
+            relays = parts.iter().filter(recovers).map(|part| part.node).collect();
+        }
+        relays.dedup();
+        relays
     }
 
     /// Whether a relay recovers: copies may then change paths.
     #[must_use]
     pub fn has_recovering_relay(&self, network: &Network, stream: &Stream) -> bool {
-        let parts = self.parts(network, stream);
-        parts.iter().any(|part| part.recovers && !part.egress.is_empty())
+        !self.recovering_relays(network, stream).is_empty()
+    }
+
+    /// The node of each part, in order.
+    pub(crate) fn part_nodes(&self, network: &Network, stream: &Stream) -> Vec<u32> {
+        if self.listeners.len() > 1 {
+            return self.parts(network, stream).iter().map(|part| part.node).collect();
+        }
+        // The paths to one listener have one part where they meet.
+        let mut nodes: Vec<u32> = self.paths().flatten().map(|arc| network.ends(*arc).1).collect();
+        sort(&mut nodes);
+        nodes.insert(0, stream.talker);
+        nodes
     }
 
     /// Listeners that receive no frame when an element fails, and those with one path left of several.
@@ -325,6 +361,12 @@ impl Route {
         }
         reached
     }
+}
+
+/// Sorts values, each of which stays once.
+fn sort<T: Ord>(values: &mut Vec<T>) {
+    values.sort_unstable();
+    values.dedup();
 }
 
 /// The effect of a failure on a stream, in listeners.

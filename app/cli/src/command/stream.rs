@@ -80,14 +80,15 @@ struct RemoveOptions {
 ///
 /// Sends 5 shortest and 5 longest frames without R-TAG by each egress port of a stream toward other nodes. Relays
 /// forward them. Sequence recovery at the end of a path counts them (input of the member, tagless) and discards
-/// them, so that no host receives one. Streams with take-no-sequence deliver them.
+/// them, so that no host receives one. Streams with take-no-sequence deliver them. A probe that an interface drops,
+/// for example because the MTU at the other end is smaller, is an error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat stream prove axis-9
   onbeat stream prove --file axis-9.toml --node bridge
 
-Exit status: 0 the probes were sent, 2 error.")]
+Exit status: 0 all probes were sent, 2 error (a probe was not sent).")]
 struct ProveOptions {
     /// Names of the streams [default: all of --file]
     #[arg(required_unless_present = "file", value_name = "STREAM")]

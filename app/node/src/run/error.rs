@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::prove::DroppedProbes;
 use crate::config::{ConfigError, LoadError, TRAILER, UnsupportedBackend, name_rule};
 use crate::control::{BindError, ClientError, UnknownStream};
 use crate::service::MissingDropIns;
@@ -257,6 +258,9 @@ pub enum Error {
         /// Cause.
         source: std::io::Error,
     },
+    /// Interfaces dropped probes.
+    #[error("{0}")]
+    DroppedProbes(DroppedProbes),
     /// A change that requires a restart.
     #[error(
         "[node] {key} changed from {old} to {new}, which requires a restart: \

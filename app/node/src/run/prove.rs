@@ -1,6 +1,10 @@
 //! Probes of the paths of streams: frames without R-TAG, which relays forward, and which recovery at the end of a path
 //! counts and discards (7.4.3.4, 10.8.7). The history of a stream does not change, and hosts receive none.
 
+use std::fmt;
+use std::thread::sleep;
+use std::time::Duration;
+
 use nix::errno::Errno;
 use onbeat_frer::spec::{
     Egress, Identification, Rewrite, SequenceTag, Stream, TagMatch, VlanAction, VlanMatch,
@@ -14,6 +18,13 @@ use crate::config::{Addition, PortConfig, StreamOperation};
 
 /// Shortest and longest probes of each path.
 const EACH: usize = 5;
+
+/// Pauses of a request, in which a full queue gets room.
+const PAUSES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Paths with dropped probes that an error names.
+const NAMED: usize = 4;
 
 /// Maximum number of streams in a request: their probes are sent within some 100 ms.
 const MOST_STREAMS: usize = 1024;
@@ -31,7 +42,8 @@ const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 /// Sends probes of these streams, or all of a text, which describes them. Returns a report.
 ///
 /// # Errors
-/// A stream does not exist or has no paths; a frame cannot be sent.
+/// A stream does not exist or has no paths; a frame cannot be sent, or is dropped. Probes of all paths are sent before
+/// dropped ones are reported.
 pub(super) fn prove(node: &Node, names: &[String], text: Option<(&str, &str)>) -> Result<String> {
     let described = match text {
         Some((text, file)) => {
@@ -63,14 +75,56 @@ pub(super) fn prove(node: &Node, names: &[String], text: Option<(&str, &str)>) -
         .into_iter()
         .flatten()
         .collect();
-    let lines: Vec<String> = probes.iter().map(|probe| probe.send(node)).collect::<Result<_>>()?;
-    Ok(lines.join("\n"))
+    let mut pauses = PAUSES;
+    let mut drops = Vec::new();
+    let mut lines = Vec::with_capacity(probes.len());
+    for probe in &probes {
+        lines.push(probe.send(node, &mut pauses, &mut drops)?);
+    }
+    match drops.is_empty() {
+        true => Ok(lines.join("\n")),
+        false => Err(Error::DroppedProbes(DroppedProbes(drops))),
+    }
+}
+
+/// Probes that did not leave.
+#[derive(Debug)]
+pub struct DroppedProbes(Vec<Drop>);
+
+/// Probes of one length that a port dropped.
+#[derive(Debug)]
+struct Drop {
+    stream: String,
+    port: String,
+    interface: String,
+    octets: usize,
+    count: usize,
+    mtu: usize,
+}
+
+impl fmt::Display for DroppedProbes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, drop) in self.0.iter().take(NAMED).enumerate() {
+            let Drop { stream, port, interface, octets, count, mtu } = drop;
+            let separator = if number > 0 { "; " } else { "" };
+            write!(
+                f,
+                "{separator}stream {stream:?}: port {port:?} ({interface}) dropped {count} of {EACH} probes of {octets} octets: \
+                 set the MTU at the other end of its link to at least {mtu}"
+            )?;
+        }
+        if let Some(further @ 1..) = self.0.len().checked_sub(NAMED) {
+            write!(f, "; so did {further} further paths")?;
+        }
+        write!(f, "; if the MTU is right, the queue was full: prove again")
+    }
 }
 
 /// The probes of one path.
 struct Probe<'a> {
     stream: &'a Stream,
     port: &'a PortConfig,
+    mtu: usize,
     shortest: Vec<u8>,
     longest: Vec<u8>,
 }
@@ -131,11 +185,11 @@ impl<'a> Probe<'a> {
             frame
         };
         let longest = of_length(ADDRESSES_AND_TYPE + tag + mtu);
-        Ok(Self { stream, port, shortest: of_length(SHORTEST), longest })
+        Ok(Self { stream, port, mtu, shortest: of_length(SHORTEST), longest })
     }
 
-    /// Sends them; returns a report.
-    fn send(&self, node: &Node) -> Result<String> {
+    /// Sends them, and adds those that did not leave to `drops`; returns a report.
+    fn send(&self, node: &Node, pauses: &mut u32, drops: &mut Vec<Drop>) -> Result<String> {
         let interface = self.port.attached_interface();
         let failed = |octets: usize, source| Error::Probe {
             stream: self.stream.name.clone(),
@@ -144,21 +198,46 @@ impl<'a> Probe<'a> {
             interface: interface.clone(),
             source,
         };
-        let index = node.devices.handle.index(&interface)?;
+        let handle = &node.devices.handle;
+        let index = handle.index(&interface)?;
         let socket = PacketSocket::open(index);
         let socket = socket.and_then(|socket| socket.bind(0).map(|()| socket));
         let socket = socket.map_err(|source| failed(SHORTEST, source))?;
-        let send = |frame: &[u8]| {
-            let mut sent = 0;
+        let mut send = |frame: &[u8]| {
+            let before = handle.statistics(&interface)?.tx_dropped;
+            let (mut sent, mut refused) = (0, 0);
             for _ in 0..EACH {
-                match socket.send(frame) {
-                    Ok(()) => sent += 1,
-                    // Dropped by the interface, as a veth whose peer has a smaller MTU does.
-                    Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => {}
-                    Err(source) => return Err(failed(frame.len(), source)),
+                loop {
+                    match socket.send(frame) {
+                        Ok(()) => sent += 1,
+                        // The interface dropped it: its queue is full, or a veth's peer has a smaller MTU.
+                        Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => {
+                            refused += 1;
+                            if *pauses > 0 {
+                                *pauses -= 1;
+                                sleep(PAUSE);
+                                continue;
+                            }
+                        }
+                        Err(source) => return Err(failed(frame.len(), source)),
+                    }
+                    break;
                 }
             }
-            Ok(format!("{sent} of {} octets", frame.len()))
+            // A veth of a kernel before 6.7 reports no error, and counts the frame.
+            let dropped = handle.statistics(&interface)?.tx_dropped.saturating_sub(before);
+            let left = sent - (dropped.saturating_sub(refused) as usize).min(sent);
+            if left < EACH {
+                drops.push(Drop {
+                    stream: self.stream.name.clone(),
+                    port: self.port.name.clone(),
+                    interface: interface.clone(),
+                    octets: frame.len(),
+                    count: EACH - left,
+                    mtu: self.mtu,
+                });
+            }
+            Ok(format!("{left} of {} octets", frame.len()))
         };
         let (shortest, longest) = (send(&self.shortest)?, send(&self.longest)?);
         let (stream, port) = (&self.stream.name, &self.port.name);

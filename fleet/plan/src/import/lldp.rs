@@ -1,5 +1,7 @@
 //! Neighbors by LLDP, as `lldpcli -f json show neighbors` of lldpd prints them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use onbeat_config::text::mac_address;
 use serde_json::Value;
 
@@ -10,13 +12,14 @@ use crate::input::SPEED_MBPS;
 pub(super) fn read(draft: &mut Draft, lldp: &Value, owner: &str) -> Result<(), Fault> {
     let node = draft.node(owner);
     draft.nodes[node].remarks.retain(|remark| remark != SILENT);
+    draft.speakers.insert(node);
     let interfaces: Vec<(&String, &Value)> = match lldp.get("interface") {
         // One neighbor is an object, several are a list.
         Some(Value::Object(one)) => one.iter().collect(),
         Some(Value::Array(many)) => many.iter().filter_map(Value::as_object).flatten().collect(),
         _ => Vec::new(),
     };
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (interface, neighbor) in interfaces {
         if !seen.insert(interface) {
             return Err(fault(
@@ -57,12 +60,42 @@ pub(super) fn read(draft: &mut Draft, lldp: &Value, owner: &str) -> Result<(), F
         let own = draft.port(node, interface);
         // A MAC address is no name that the other node has for the port.
         let other = if mac_address(name).is_some() { (peer, None) } else { draft.port(peer, name) };
+        draft.neighbors.insert((node, interface.clone()), other.clone());
         draft.link(own, other, true, values);
     }
     Ok(())
 }
 
-const SILENT: &str = "no LLDP output of its own: if it runs no onbeat, remove host, add bridge = \"br0\" and label-vlans";
+/// Joins nodes that have one name by their file, and another in the reports of their neighbors. A cable has two ends: if the
+/// neighbor at the other end of a port reports a node without LLDP output there, this node is the one with the port.
+pub(super) fn join(draft: &mut Draft) {
+    let mut same: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    let mut files: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+    for ((node, port), (peer, at_peer)) in &draft.neighbors {
+        let Some(at_peer) = at_peer else { continue };
+        let Some((other, of_other)) = draft.neighbors.get(&(*peer, at_peer.clone())) else {
+            continue;
+        };
+        let agrees = of_other.as_ref().is_none_or(|of_other| of_other == port);
+        if agrees && other != node && !draft.speakers.contains(other) {
+            same.entry(*node).or_default().insert(*other);
+            files.entry(*other).or_default().insert(*node);
+        }
+    }
+    let is_only = |others: &BTreeSet<usize>| others.len() == 1;
+    let source = |node: usize| draft.nodes[node].source.clone();
+    let pairs: Vec<[String; 2]> = same
+        .iter()
+        .filter(|(_, others)| is_only(others) && others.iter().all(|other| is_only(&files[other])))
+        .flat_map(|(node, others)| others.iter().map(|other| [source(*node), source(*other)]))
+        .collect();
+    // Each join changes the positions of nodes.
+    for [node, other] in pairs {
+        draft.join(draft.index[&node], draft.index[&other]);
+    }
+}
+
+pub(super) const SILENT: &str = "no LLDP output of its own: if it runs no onbeat, remove host, add bridge = \"br0\" and label-vlans";
 
 /// The name and the chassis of a neighbor. Without a name, its properties take the place of the name.
 fn chassis(neighbor: &Value) -> Option<(&str, &Value)> {

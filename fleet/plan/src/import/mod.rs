@@ -12,6 +12,7 @@ mod node_link;
 mod text;
 mod yang;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
@@ -50,12 +51,18 @@ pub struct Draft {
     /// Nodes by their names and ids in the sources.
     index: HashMap<String, usize>,
     names: HashSet<String>,
+    /// Number that the next node of a name gets.
+    numbers: HashMap<String, usize>,
     /// Number of files.
     files: usize,
     /// Reports of links, several of which can describe one cable.
     links: Vec<DraftLink>,
     streams: Vec<DraftStream>,
     remarks: Vec<String>,
+    /// Nodes with LLDP output.
+    speakers: BTreeSet<usize>,
+    /// The neighbor at each port that LLDP output describes.
+    neighbors: HashMap<(usize, String), DraftEnd>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -118,7 +125,9 @@ impl Draft {
         // Streams refer to nodes.
         let has_streams = |(text, _): &&(String, String)| text.contains(cnc::MODULE);
         let (streams, others): (Vec<_>, Vec<_>) = files.iter().partition(has_streams);
-        others.into_iter().chain(streams).try_for_each(|(text, name)| draft.add(text, name))?;
+        others.into_iter().try_for_each(|(text, name)| draft.add(text, name))?;
+        lldp::join(&mut draft);
+        streams.into_iter().try_for_each(|(text, name)| draft.add(text, name))?;
         Ok(draft)
     }
 
@@ -178,9 +187,12 @@ impl Draft {
             return index;
         }
         let base = clean(label);
-        let numbered = (2..).map(|number| format!("{base}-{number}"));
-        let mut names = [base.clone()].into_iter().chain(numbered);
-        let name = names.find(|name| self.names.insert(name.clone())).unwrap_or(base);
+        let mut name = base.clone();
+        while !self.names.insert(name.clone()) {
+            let number = self.numbers.entry(base.clone()).or_insert(1);
+            *number += 1;
+            name = format!("{base}-{number}");
+        }
         self.index.insert(id.into(), self.nodes.len());
         self.nodes.push(DraftNode { source: label.into(), name, ..DraftNode::default() });
         self.nodes.len() - 1
@@ -214,6 +226,27 @@ impl Draft {
     fn link(&mut self, a: DraftEnd, b: DraftEnd, has_opposite: bool, values: LinkValues) {
         let file = self.files;
         self.links.push(DraftLink { ends: [a, b], file, has_opposite, values });
+    }
+
+    /// Joins two nodes that are one: the first keeps its name.
+    fn join(&mut self, kept: usize, other: usize) {
+        let joined = |node: &mut usize| match (*node).cmp(&other) {
+            Ordering::Less => {}
+            Ordering::Equal => *node = kept - usize::from(kept > other),
+            Ordering::Greater => *node -= 1,
+        };
+        let DraftNode { source, name, ports, interfaces, addresses, remarks } =
+            self.nodes[other].clone();
+        let node = &mut self.nodes[kept];
+        node.ports.extend(ports);
+        node.interfaces.extend(interfaces);
+        node.addresses.extend(addresses);
+        node.remarks.extend(remarks.into_iter().filter(|remark| remark != lldp::SILENT));
+        node.remarks.push(format!("named by its file; its LLDP system name is {source:?}"));
+        self.nodes.remove(other);
+        self.names.remove(&name);
+        self.index.values_mut().for_each(joined);
+        self.links.iter_mut().flat_map(|link| &mut link.ends).for_each(|end| joined(&mut end.0));
     }
 
     /// The node with this id, which the file has described.

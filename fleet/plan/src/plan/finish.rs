@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 
 use super::planner::Planner;
 use super::{Plan, PreviousRoutes, PreviousStream, Refusal, RelayRecovery, StreamPlan};
-use crate::delay::{self, DelayBounds, DelayRange, RoutedStream};
+use crate::delay::{self, CopyTimes, DelayBounds, DelayRange, RoutedStream};
 use crate::labels;
 use crate::ladder::{self, RecoverAt};
 use crate::network::{Network, Stream};
-use crate::route::{Route, StreamPart};
+use crate::route::Route;
 use crate::window::{Window, WindowError};
 
 impl Planner<'_> {
@@ -36,21 +36,26 @@ impl Planner<'_> {
             let mut relays = vec![Vec::new(); routes.len()];
             let mut refusals = match bounds.is_bounded {
                 true => Vec::new(),
-                false => unbounded(network, &bounds, &routes),
+                false => unbounded(network, &bounds, &routes, previous),
             };
             let late = if bounds.is_bounded { &routed[..] } else { &[] };
-            for (&index, &routed) in indices.iter().zip(late) {
+            for (&index, routed) in indices.iter().zip(late) {
                 let stream = routed.stream;
+                let times = bounds.copy_times(network, routed);
                 let listeners = routed.route.listeners.iter();
                 let mut ranges = Vec::with_capacity(listeners.len());
-                ranges.extend(listeners.map(|paths| bounds.range(network, routed, paths)));
+                let range = |paths| bounds.range(network, routed, times.as_ref(), paths);
+                ranges.extend(listeners.map(range));
                 let previous = previous.get(&stream.name);
                 let old = previous.map_or(&[][..], |old| &old.delays);
                 if let Some(refusal) = exceeded(stream, &ranges) {
                     refusals.push((index, refusal));
                 } else if stream.paths > 1 {
                     let window = Window::new(stream.interval_ns, ranges.iter().chain(old));
-                    let of_relays = || relay_windows(network, &bounds, routed, previous);
+                    let of_relays = || match &times {
+                        Some(times) => relay_windows(network, &bounds, routed, times, previous),
+                        None => Ok(Vec::new()),
+                    };
                     match window.and_then(|window| Ok((window, of_relays()?))) {
                         Ok((window, of_relays)) => {
                             (windows[index], relays[index]) = (Some(window), of_relays);
@@ -113,30 +118,28 @@ impl Planner<'_> {
 fn relay_windows(
     network: &Network,
     bounds: &DelayBounds,
-    routed: RoutedStream<'_>,
+    routed: &RoutedStream<'_>,
+    times: &CopyTimes,
     previous: Option<&PreviousStream>,
 ) -> Result<Vec<RelayRecovery>, WindowError> {
-    if !routed.mixes {
-        return Ok(Vec::new());
-    }
-    let parts = routed.route.parts(network, routed.stream);
-    let relays = parts.iter().filter(|part| part.recovers && !part.egress.is_empty());
-    let recovery = |part: &StreamPart| {
-        let delay = bounds.at_relay(network, routed, &parts, part.node);
-        let name = &network.nodes[part.node as usize].name;
+    let relays = routed.route.recovering_relays(network, routed.stream);
+    let recovery = |node: u32| {
+        let delay = bounds.at_relay(network, routed, times, node);
+        let name = &network.nodes[node as usize].name;
         let old = previous.and_then(|old| old.relay_delays.get(name));
         let window = Window::new(routed.stream.interval_ns, [&delay].into_iter().chain(old))?;
-        Ok(RelayRecovery { node: part.node, delay, window })
+        Ok(RelayRecovery { node, delay, window })
     };
-    relays.map(recovery).collect()
+    relays.into_iter().map(recovery).collect()
 }
 
-/// Streams to refuse so that delays become bounded: of those on the arc with the longest queue, the ones with the
-/// largest rate.
+/// Streams to refuse so that delays become bounded: of those on the arc with the longest queue, new ones before those with
+/// the paths of the previous plan, and of these the ones with the largest rate.
 fn unbounded(
     network: &Network,
     bounds: &DelayBounds,
     routes: &[Option<Route>],
+    previous: &PreviousRoutes,
 ) -> Vec<(usize, Refusal)> {
     let worst = network.arcs().max_by_key(|arc| bounds.queue_ns[arc.index()]);
     let uses = |index: &usize| {
@@ -145,8 +148,13 @@ fn unbounded(
     };
     let mut users: Vec<usize> = (0..routes.len()).filter(uses).collect();
     let streams = &network.streams;
-    users.sort_by_key(|index| Reverse(streams[*index].rate()));
-    users.truncate(1 + users.len() / 32);
+    let is_kept = |index: usize| {
+        let old = previous.get(&streams[index].name).and_then(|old| old.route.as_ref());
+        old.is_some() && old == routes[index].as_ref()
+    };
+    users.sort_by_cached_key(|index| (is_kept(*index), Reverse(streams[*index].rate())));
+    let first = users.iter().filter(|index| !is_kept(**index)).count();
+    users.truncate((1 + users.len() / 32).min(if first > 0 { first } else { users.len() }));
     let refusal = |index: usize| {
         (index, Refusal::Delay { listener: streams[index].listeners[0], bound_ns: None })
     };

@@ -119,11 +119,14 @@ impl<'a> Planner<'a> {
             }
         }
         let is_full = |node: u32| self.slots[node as usize] >= MAX_STREAMS;
-        if is_disjoint
-            && route.paths().count() <= MAX_EGRESS
-            && !is_full(stream.talker)
-            && !route.paths().flatten().any(|arc| is_full(self.marks.head(*arc) as u32))
-        {
+        // Disjoint paths leave a node by one port each, all others by its ports and the host's at most.
+        let ports = |node: u32| match is_disjoint {
+            true => route.paths().count(),
+            false => self.network.nodes[node as usize].ports.len() + 1,
+        };
+        let may_be_full = |node: u32| is_full(node) || ports(node) > MAX_EGRESS;
+        let mut heads = route.paths().flatten().map(|arc| self.marks.head(*arc) as u32);
+        if !may_be_full(stream.talker) && !heads.any(may_be_full) {
             return None;
         }
         let parts = route.parts(self.network, stream);
@@ -173,8 +176,8 @@ impl<'a> Planner<'a> {
                 }
             }
         } else {
-            let parts = route.parts(network, stream);
-            parts.iter().for_each(|part| change_slots(&mut self.slots[part.node as usize]));
+            let nodes = route.part_nodes(network, stream);
+            nodes.iter().for_each(|node| change_slots(&mut self.slots[*node as usize]));
             route.arcs().iter().for_each(|arc| change_room(&mut self.room[arc.index()], rate));
         }
         for arc in route.paths().flatten() {
@@ -184,16 +187,18 @@ impl<'a> Planner<'a> {
     }
 
     pub(super) fn set_costs_of(&mut self, route: &Route) {
-        for arc in route.paths().flatten() {
-            let cost = self.loaded_cost(*arc);
-            self.graph.set_cost(*arc, cost);
-        }
+        route.paths().flatten().for_each(|arc| self.set_cost(*arc));
     }
 
     pub(super) fn set_costs(&mut self) {
-        for arc in self.network.arcs() {
-            let cost = self.loaded_cost(arc);
-            self.graph.set_cost(arc, cost);
+        self.network.arcs().for_each(|arc| self.set_cost(arc));
+    }
+
+    fn set_cost(&mut self, arc: Arc) {
+        let cost = self.loaded_cost(arc);
+        self.graph.set_cost(arc, cost);
+        if let Some(sharing) = &mut self.sharing {
+            sharing.set_cost(arc, cost);
         }
     }
 

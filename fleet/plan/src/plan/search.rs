@@ -81,8 +81,13 @@ impl Planner<'_> {
         if let Some(refusal) = self.missing_capacity(stream, listener) {
             return (StreamPlan::Refused(refusal), None);
         }
-        let graph = self.sharing.get_or_insert_with(|| Graph::new(self.network, true));
-        self.network.arcs().for_each(|arc| graph.set_cost(arc, self.graph.cost(arc)));
+        let graph = self.sharing.get_or_insert_with(|| {
+            let mut graph = Graph::new(self.network, true);
+            self.network.arcs().for_each(|arc| graph.set_cost(arc, self.idle_costs[arc.index()]));
+            graph.set_landmarks();
+            self.network.arcs().for_each(|arc| graph.set_cost(arc, self.graph.cost(arc)));
+            graph
+        });
         let rate = stream.rate();
         let available = Availability { room: &self.room, rate, transit: &self.transit };
         let paths = graph.paths(from, listener, count, available);
@@ -98,6 +103,9 @@ impl Planner<'_> {
     fn missing_capacity(&mut self, stream: &Stream, listener: u32) -> Option<Refusal> {
         let count = usize::from(stream.paths);
         let rate = stream.rate();
+        if self.room.iter().all(|room| *room >= rate) {
+            return None;
+        }
         let idle = Availability { room: &self.unlimited, rate, transit: &self.transit };
         let mut paths = self.graph.paths(stream.talker, listener, count, idle);
         let loaded = Availability { room: &self.room, rate, transit: &self.transit };

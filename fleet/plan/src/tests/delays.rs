@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::random::{self, Random};
 use crate::delay::{self, OTHER};
-use crate::network::{Arc, Network, Stream};
+use crate::network::{Arc, GAP, Network, Stream};
 use crate::plan::{Plan, PreviousRoutes, StreamPlan};
 use crate::queue::{self, FRACTION, UNBOUNDED_NS};
 use crate::route::Route;
@@ -69,6 +69,63 @@ fn queue_ns(network: &Network, arc: Arc, groups: &Groups) -> u64 {
     times.windows(2).map(largest).max().unwrap().div_ceil(1 << FRACTION)
 }
 
+/// Of each arc of a stream whose copies may change paths, the only arc before it, and the jitter: by every walk that uses
+/// no arc twice, or the sum of all delays where a walk comes back to a node.
+fn mixed(
+    network: &Network,
+    stream: &Stream,
+    route: &Route,
+    queues: &[u64],
+    lines: bool,
+) -> HashMap<Arc, (Option<Arc>, u64)> {
+    let arcs = route.arcs();
+    let propagation = |arc: Arc| network.links[arc.link()].delay_ns;
+    let forwarding = |arc: Arc| network.nodes[network.ends(arc).1 as usize].forwarding_ns;
+    let mut walks: Vec<Vec<Arc>> = vec![Vec::new()];
+    let mut next = 0;
+    while let Some(walk) = walks.get(next).cloned() {
+        next += 1;
+        let at = walk.last().map_or(stream.talker, |arc| network.ends(*arc).1);
+        for &arc in arcs.iter().filter(|arc| network.ends(**arc).0 == at) {
+            let head = network.ends(arc).1;
+            if head == stream.talker || walk.iter().any(|arc| network.ends(*arc).1 == head) {
+                let times =
+                    arcs.iter().map(|a| queues[a.index()] + propagation(*a) + forwarding(*a));
+                let whole = times.sum();
+                return arcs.iter().map(|arc| (*arc, (None, whole))).collect();
+            }
+            walks.push([&walk[..], &[arc]].concat());
+        }
+    }
+    let line = |arc: Arc, octets| network.line_time(arc, octets) + propagation(arc);
+    let entering = |arc: Arc| -> Vec<Arc> {
+        let tail = network.ends(arc).0;
+        arcs.iter().copied().filter(|before| network.ends(*before).1 == tail).collect()
+    };
+    let of_arc = |&arc: &Arc| {
+        let before = entering(arc);
+        let up_to = walks.iter().filter(|walk| walk.last() == Some(&arc)).map(|walk| {
+            // Frames have their gaps behind the last arc that several ones enter.
+            let joined = walk.iter().rposition(|arc| entering(*arc).len() > 1).unwrap_or(0);
+            let all = &walk[..walk.len() - 1];
+            let [early, late] = [&all[..joined], &all[joined..]];
+            let short = |arcs: &[Arc], octets| arcs.iter().map(|arc| line(*arc, octets)).sum();
+            let longest: u64 = all
+                .iter()
+                .map(|arc| queues[arc.index()] + propagation(*arc) + forwarding(*arc))
+                .sum();
+            let early: u64 = short(early, stream.octets() - u64::from(GAP));
+            let late: u64 = short(late, stream.octets());
+            (longest, early + late)
+        });
+        let (longest, base) =
+            up_to.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1))).expect("a walk to each arc");
+        let only = Some(before).filter(|before| lines && before.len() == 1);
+        (arc, (only.map(|before| before[0]), longest.saturating_sub(base)))
+    };
+    arcs.iter().map(of_arc).collect()
+}
+
 /// The bounds; none if one exceeds 100 ms. Without `lines`, all frames may arrive at once.
 fn simple(network: &Network, routes: &[(&Stream, &Route)], lines: bool) -> Option<Vec<u64>> {
     let mut queues: Vec<u64> = vec![0; 2 * network.links.len()];
@@ -77,18 +134,14 @@ fn simple(network: &Network, routes: &[(&Stream, &Route)], lines: bool) -> Optio
         for (stream, route) in routes {
             let mixes = stream.paths > 1 && route.has_recovering_relay(network, stream);
             let forwarding = |arc: &Arc| network.nodes[network.ends(*arc).1 as usize].forwarding_ns;
-            let fixed = |arc: &Arc| {
-                queues[arc.index()] + network.links[arc.link()].delay_ns + forwarding(arc)
-            };
-            let whole = route.arcs().iter().map(fixed).sum();
             let mut own = HashMap::new();
+            if mixes {
+                own = mixed(network, stream, route, &queues, lines);
+            }
             for path in route.paths() {
                 let (mut before, mut jitter) = (None, 0);
                 for arc in path {
-                    own.entry(*arc).or_insert(match mixes {
-                        true => (None, whole),
-                        false => (before.filter(|_| lines), jitter),
-                    });
+                    own.entry(*arc).or_insert((before.filter(|_| lines), jitter));
                     let line = network.line_time(*arc, stream.octets());
                     jitter += queues[arc.index()].saturating_sub(line) + forwarding(arc);
                     before = Some(*arc);

@@ -108,6 +108,53 @@ fn neighbors_of_lldpd_become_links_and_the_silent_node_is_named() {
     );
 }
 
+#[test]
+fn a_node_whose_file_has_another_name_than_its_neighbors_report_is_one_node() {
+    let own = include_str!("data/lldp.json").to_owned();
+    let neighbor = |name: &str, port: &str| {
+        json!({
+            "chassis": { name: { "id": { "type": "mac", "value": "02:00:00:00:00:01" } } },
+            "port": { "id": { "type": "ifname", "value": port }, "descr": "uplink" }
+        })
+    };
+    let lb = |name: &str, port: &str| {
+        let neighbors = json!({ "lldp": { "interface": { "eth2": neighbor(name, port) } } });
+        (neighbors.to_string(), "outputs/lb.json".to_owned())
+    };
+    let written = |files: &[(String, String)]| {
+        let draft = Draft::read(files).unwrap();
+        let names: Vec<String> = parse(&draft).nodes.into_iter().map(|node| node.name).collect();
+        (draft.to_string(), names)
+    };
+    let file = (own, "outputs/cell-7.lldp.json".to_owned());
+    let silent = "# no LLDP output of its own";
+    for files in [[file.clone(), lb("la", "eth1")], [lb("la", "eth1"), file.clone()]] {
+        let (text, names) = written(&files);
+        assert_eq!(names.iter().filter(|name| *name == "cell-7").count(), 1);
+        assert_eq!(names.len(), 2, "{text}");
+        assert!(text.contains("# named by its file; its LLDP system name is \"la\"\n"), "{text}");
+        assert!(!text.contains(silent), "{text}");
+        assert_eq!(text.matches("[[link]]").count(), 2, "{text}");
+    }
+    // Another port is another device, which has the cable at eth2 as well: a mistake that the draft shows.
+    let text = Draft::read(&[file, lb("lx", "eth9")]).unwrap().to_string();
+    assert!(text.matches("[[node]]").count() == 3 && text.contains(silent), "{text}");
+}
+
+#[test]
+fn ten_thousands_of_nodes_with_one_label_get_names() {
+    // Beyond some thousands, a search from the first number for each node would not end within hours.
+    const NODES: usize = 100_000;
+    let node = |id: usize| json!({ "id": id, "label": "cabinet" });
+    let graph = json!({ "nodes": (0..NODES).map(node).collect::<Vec<_>>(), "links": [] });
+    let mut draft = Draft::default();
+    draft.add(&graph.to_string(), "net.json").unwrap();
+    let text = draft.to_string();
+    assert!(text.contains("name = \"cabinet\"\n"));
+    let last = format!("name = \"cabinet-{NODES}\"\n");
+    assert_eq!((text.matches("[[node]]").count(), text.matches(&last).count()), (NODES, 1));
+}
+
 /// A ring of four bridges as RFC 8345 describes it, each link in both directions.
 fn yang_ring() -> Value {
     let node = |number: usize| {

@@ -170,6 +170,50 @@ fn failures_of_a_ring_cut_nothing_and_groups_may() {
     assert_eq!(Element::find(&network, "x"), None);
 }
 
+/// The position, font size and text of each name in a picture.
+fn names_of(svg: &str) -> Vec<(f64, f64, f64, String)> {
+    let attribute = |text: &str, name: &str| -> f64 {
+        let start = text.find(&format!("{name}=\"")).expect(name) + name.len() + 2;
+        text[start..].split('"').next().and_then(|value| value.parse().ok()).expect(name)
+    };
+    let size = attribute(svg, "font-size");
+    let names = svg.split("<text").skip(1).filter(|text| text.contains("paint-order"));
+    let name = |text: &str| text.split(['>', '<']).nth(1).expect("a name").to_owned();
+    names.map(|text| (attribute(text, " x"), attribute(text, " y"), size, name(text))).collect()
+}
+
+#[test]
+fn names_in_pictures_of_10_and_200_nodes_cover_no_other() {
+    let ring = |nodes: usize| {
+        let links: Vec<_> = (0..nodes).map(|node| (node, (node + 1) % nodes, 1)).collect();
+        random::network(nodes, &links)
+    };
+    let networks = [
+        ring(10),
+        ring(200),
+        random::grid(5, 2),
+        random::grid(20, 10),
+        random::grid(100, 2),
+        random::connected(&mut Random(4), 200, 60),
+    ];
+    for mut network in networks {
+        for (index, node) in network.nodes.iter_mut().enumerate() {
+            node.name = format!("relay-{index}");
+        }
+        let plan = Plan::new(&network, &PreviousRoutes::default());
+        let names = names_of(&picture::draw(&network, &plan, &[]));
+        assert_eq!(names.len(), network.nodes.len());
+        for (index, (x, y, size, name)) in names.iter().enumerate() {
+            for (other_x, other_y, _, other) in &names[index + 1..] {
+                // Letters of a sans-serif font are not wider than 0.6 of its size on average.
+                let width = |name: &str| 0.6 * size * name.len() as f64;
+                let beside = other_x - x >= width(name) || x - other_x >= width(other);
+                assert!(beside || (y - other_y).abs() >= *size, "{name} covers {other}");
+            }
+        }
+    }
+}
+
 #[test]
 fn pictures_show_every_node_once() {
     for nodes in [2, 10, 200] {

@@ -184,6 +184,54 @@ fn a_further_plan_keeps_the_routes_that_hold() {
 }
 
 #[test]
+fn streams_over_the_only_rail_of_a_ladder_have_bounds() {
+    // Two rails with rungs; the upper rail is cut in the middle.
+    let mut network = random::grid(24, 2);
+    network.nodes.iter_mut().for_each(|node| node.forwarding_ns = 50_000);
+    let cut =
+        network.links.iter().position(|link| link.ends[0].node == 11 && link.ends[1].node == 12);
+    network.links.remove(cut.unwrap());
+    let mut random = Random(8);
+    for number in 0..400 {
+        let (talker, listener) = (random.below(48), random.below(48));
+        if talker != listener {
+            network.streams.push(random::stream(number, talker, &[listener]));
+        }
+    }
+    let plan = plan(&network);
+    let shared = |stream: &&StreamPlan| matches!(stream, StreamPlan::Shared { .. });
+    assert!(plan.streams.iter().filter(shared).count() > 150);
+    let refused = plan.streams.iter().filter(|stream| matches!(stream, StreamPlan::Refused(_)));
+    assert_eq!(refused.count(), 0);
+}
+
+#[test]
+fn new_streams_are_refused_before_those_that_hold() {
+    let mut network = random::network(3, &[(0, 1, 1), (1, 2, 1)]);
+    network.load_percent = 100;
+    let mut single = |number: usize, size: u32| {
+        let mut stream = random::stream(number, 0, &[2]);
+        (stream.paths, stream.size, stream.interval_ns) = (1, size, 10_000_000);
+        network.streams.push(stream);
+    };
+    // Half of the load by 500 streams with the largest rate.
+    (0..500).for_each(|number| single(number, 1224));
+    // The other half by smaller ones: without any room left, no queue has a bound.
+    (500..1500).for_each(|number| single(number, 599));
+    let mut first = network.clone();
+    first.streams.truncate(500);
+    let old = plan(&first);
+    assert!(old.is_complete());
+    let previous = previous(&first, &old);
+    let again = Plan::new(&network, &previous);
+    assert!(again.streams.iter().any(|stream| matches!(
+        stream,
+        StreamPlan::Refused(Refusal::Delay { bound_ns: None, .. })
+    )));
+    assert_eq!(again.routes[..500], old.routes[..]);
+}
+
+#[test]
 fn effects_of_failures_equal_the_losses_of_each_stream() {
     let mut random = Random(12);
     let (mut cut, mut single, mut ended) = (0, 0, 0);

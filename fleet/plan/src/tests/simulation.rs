@@ -80,14 +80,21 @@ fn play(
         let part = parts.iter().position(|part| part.ingress.contains(&arc)).expect("a part");
         if let Some(relay) = plan.relays[index].iter().find(|relay| relay.node == node) {
             let delay = arrived - born;
-            assert!(delay >= relay.delay.shortest_ns && delay <= relay.delay.latest_copy_ns);
+            let DelayRange { shortest_ns, latest_copy_ns, .. } = relay.delay;
+            assert!(
+                (shortest_ns..=latest_copy_ns).contains(&delay),
+                "{delay} at {node}: {relay:?} {:?}",
+                plan.routes[index]
+            );
         }
         if parts[part].recovers && !passed.insert((index, part, number)) {
             continue;
         }
         if parts[part].delivers {
             let of = stream.listeners.iter().position(|listener| *listener == node);
-            let longest = &mut longest[index][of.expect("a listener")];
+            let of = of.expect("a listener");
+            assert!(arrived - born >= plan.delays[index][of].shortest_ns);
+            let longest = &mut longest[index][of];
             *longest = (*longest).max(arrived - born);
         }
         for next in &parts[part].egress {
