@@ -25,13 +25,13 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
-//C pub mod change;
+pub mod change;
 pub mod controller;
 pub mod key;
 pub mod phase;
 pub mod record;
-//C pub mod stage;
-//C pub mod store;
+pub mod stage;
+pub mod store;
 
 pub use agent::Agent;
 pub use controller::Controller;
