@@ -181,6 +181,7 @@ impl Controller {
 #[must_use]
 pub fn adopted(states: &[Option<NodeState>]) -> Option<Current> {
     let states: Option<Vec<&NodeState>> = states.iter().map(Option::as_ref).collect();
-    let latest = states?.into_iter().map(|state| state.current).max_by_key(|current| current.step)?;
+    let latest =
+        states?.into_iter().map(|state| state.current).max_by_key(|current| current.step)?;
     Some(Current { step: latest.step + 1, ..latest })
 }

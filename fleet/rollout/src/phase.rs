@@ -80,8 +80,7 @@ pub struct Current {
 
 impl Current {
     /// The first record of a fleet: no streams.
-    pub const FIRST: Self =
-        Self { step: 1, from: 0, to: 0, phase: Phase::Rest, prev: Phase::Rest };
+    pub const FIRST: Self = Self { step: 1, from: 0, to: 0, phase: Phase::Rest, prev: Phase::Rest };
 
     /// Whether the roll-out goes back to the old plan.
     #[must_use]

@@ -175,7 +175,9 @@ pub trait Verifier {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// Longer than any.
-    #[error("{key}: {octets} octets, more than the {LONGEST_RECORD} of a record; another program wrote it")]
+    #[error(
+        "{key}: {octets} octets, more than the {LONGEST_RECORD} of a record; another program wrote it"
+    )]
     TooLong {
         /// Its key.
         key: String,
@@ -183,7 +185,9 @@ pub enum RecordError {
         octets: usize,
     },
     /// Not JSON of this form.
-    #[error("{key}: not a record of this version: {source}; use one version of onbeat-fleet in the fleet")]
+    #[error(
+        "{key}: not a record of this version: {source}; use one version of onbeat-fleet in the fleet"
+    )]
     Json {
         /// Its key.
         key: String,
@@ -191,7 +195,9 @@ pub enum RecordError {
         source: serde_json::Error,
     },
     /// The signature is not by the fleet's key.
-    #[error("{key}: the signature is not by the key of this fleet; the node keeps its configuration")]
+    #[error(
+        "{key}: the signature is not by the key of this fleet; the node keeps its configuration"
+    )]
     Signature {
         /// Its key.
         key: String,

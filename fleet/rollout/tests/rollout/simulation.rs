@@ -206,7 +206,7 @@ impl Fleet {
     fn execute(&mut self, index: usize, action: Action) -> Outcome {
         let now = self.now;
         let is_lossy = self.has_faults && self.random.one_in(20);
-        let is_refused = self.has_faults && self.random.one_in(400);
+        let is_refused = self.has_faults && self.random.one_in(100);
         let executed = self.random.one_in(2);
         let host = &mut self.hosts[index];
         match action {
@@ -327,8 +327,7 @@ impl Fleet {
                 let key = key::change(current.from, current.to);
                 let Ok(Some(octets)) = get(&mut operator.client, &key) else { return };
                 let change: Change = record::open(&key, &octets, &Key).expect("a change");
-                let waits =
-                    Waits { drain_ns: change.drain_ms * MS, soak_ns: change.soak_ms * MS };
+                let waits = Waits { drain_ns: change.drain_ms * MS, soak_ns: change.soak_ms * MS };
                 (change.affected, waits)
             }
         };
@@ -479,7 +478,8 @@ fn prepare(host: &mut Host, current: Current) -> Result<(Stages, FileHash), Stor
         Ok(octets.map(|octets| String::from_utf8(octets).expect("text")))
     };
     let (old, new) = (file(from)?, file(to)?);
-    let stages = Stages::new(&host.name, old.as_deref(), new.as_deref()).expect("a possible change");
+    let stages =
+        Stages::new(&host.name, old.as_deref(), new.as_deref()).expect("a possible change");
     let hash = stages.hashes()[phase as usize];
     let key = key::node_change(from, to, &host.name);
     if let Some(octets) = get(&mut host.client, &key)? {
@@ -553,4 +553,28 @@ fn a_change_in_one_step_loses_frames() {
     fleet.world.run_until(end + S);
     let (lost, _) = fleet.judge(since, &fleet.plan.clone());
     assert!(lost > 0, "nothing was lost");
+}
+
+/// Fleets of 10 to 1,000 nodes for `SOAK_SECONDS`, from seed `SOAK_SEED` on.
+#[test]
+#[ignore = "minutes: make soak SOAK=rollout"]
+fn every_frame_arrives_once_in_larger_fleets() {
+    let number = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let (seconds, first) = (number("SOAK_SECONDS", 60), number("SOAK_SEED", 1));
+    let start = std::time::Instant::now();
+    // By the size of the fleet: roll-outs, and those that returned.
+    let mut found: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+    for seed in first.. {
+        if start.elapsed().as_secs() >= seconds {
+            break;
+        }
+        let nodes = [10, 30, 10, 100, 10, 30, 300, 10, 30, 1000][(seed % 10) as usize];
+        let (done, returned) = simulate(seed, nodes, 12 + nodes / 5, 5);
+        let entry = found.entry(nodes).or_default();
+        *entry = (entry.0 + done, entry.1 + returned);
+    }
+    eprintln!("nodes: (roll-outs, returned): {found:?}");
+    println!("{}", found.values().map(|(done, _)| done).sum::<usize>());
 }
