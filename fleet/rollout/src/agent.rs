@@ -17,7 +17,7 @@ use crate::record::{FileHash, NodeState};
 
 /// What an agent has on disk, with the files of both plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Saved {
+pub struct DiskRecord {
     /// The record that the node follows.
     pub current: Current,
     /// Hash of its stage.
@@ -34,9 +34,9 @@ pub enum Action {
     /// Fetch and verify manifests and files of both plans, and compute the stage of this record.
     Prepare(Current),
     /// Write record and files to disk: new files, fsync, rename, fsync of the directory.
-    Save(Saved),
+    Save(DiskRecord),
     /// Put the stage of the saved record into the node's file, and make the node read it.
-    Apply(Saved),
+    Apply(DiskRecord),
     /// Query the hash of the file that the node runs.
     Inspect,
     /// Send probes of the node's sources, and read the counters of new members.
@@ -77,7 +77,7 @@ enum Work {
     Idle,
     Read,
     Prepare(Current),
-    Save(Saved),
+    Save(DiskRecord),
     Apply,
     Inspect,
     Recheck,
@@ -90,7 +90,7 @@ enum Work {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Agent {
     instance: u64,
-    saved: Option<Saved>,
+    saved: Option<DiskRecord>,
     /// Whether this process has applied the saved record: a former one may have been killed before.
     is_applied: bool,
     /// Revision of the own state, 0 without one.
@@ -103,14 +103,14 @@ pub struct Agent {
 impl Agent {
     /// Starts from what the disk has.
     #[must_use]
-    pub fn start(instance: u64, saved: Option<Saved>) -> Self {
+    pub fn start(instance: u64, saved: Option<DiskRecord>) -> Self {
         let work = if saved.is_some() { Work::Apply } else { Work::Read };
         Self { instance, saved, is_applied: false, revision: 0, refusal: None, work }
     }
 
     /// The record that the node follows.
     #[must_use]
-    pub fn saved(&self) -> Option<Saved> {
+    pub fn saved(&self) -> Option<DiskRecord> {
         self.saved
     }
 
@@ -158,7 +158,9 @@ impl Agent {
             (Work::Read, Outcome::Failed) if self.saved.is_some() && !self.is_applied => {
                 Work::Apply
             }
-            (Work::Prepare(current), Outcome::Hash(hash)) => Work::Save(Saved { current, hash }),
+            (Work::Prepare(current), Outcome::Hash(hash)) => {
+                Work::Save(DiskRecord { current, hash })
+            }
             (Work::Prepare(current), Outcome::Refused(why)) => self.refuse(current, why),
             (Work::Save(saved), Outcome::Done) => {
                 self.saved = Some(saved);
@@ -223,7 +225,7 @@ impl Agent {
     }
 
     fn acknowledge(&self, hash: FileHash, proved: u32) -> Work {
-        let Some(Saved { current, .. }) = self.saved else { return Work::Idle };
+        let Some(DiskRecord { current, .. }) = self.saved else { return Work::Idle };
         let instance = self.instance;
         Work::Acknowledge(NodeState {
             current,

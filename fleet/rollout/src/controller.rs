@@ -77,7 +77,7 @@ impl View<'_> {
 
 /// Times of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Waits {
+pub struct ChangeTimes {
     /// D: the longest delay of a frame, at least 1 s.
     pub drain_ns: u64,
     /// Time without loss before the old paths are removed.
@@ -110,7 +110,13 @@ pub struct Controller {
 
 impl Controller {
     /// Decides on the next step.
-    pub fn decide(&mut self, view: &View<'_>, waits: Waits, goal: Goal, now_ns: u64) -> Decision {
+    pub fn decide(
+        &mut self,
+        view: &View<'_>,
+        waits: ChangeTimes,
+        goal: Goal,
+        now_ns: u64,
+    ) -> Decision {
         let current = view.current;
         if let Some(step) = view.newer() {
             return Decision::Restored(step);

@@ -332,7 +332,7 @@ fn node_name(name: &str) -> Result<(), String> {
 /// A signed record as stored.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Signed {
+struct SealedRecord {
     /// JSON of the record, as signed.
     record: String,
     /// Hexadecimal.
@@ -355,7 +355,7 @@ pub fn seal<R: Record>(record: &R, signer: &impl Signer) -> Vec<u8> {
     let record = serde_json::to_string(record).expect("records have text keys");
     let signature = signer.sign(&message(R::KIND, &record));
     let signature = signature.iter().map(|octet| format!("{octet:02x}")).collect();
-    serde_json::to_vec(&Signed { record, signature }).expect("text")
+    serde_json::to_vec(&SealedRecord { record, signature }).expect("text")
 }
 
 /// Decodes a record without a signature, from its key.
@@ -385,7 +385,7 @@ pub fn open<R: Record>(
     octets: &[u8],
     verifier: &impl Verifier,
 ) -> Result<R, RecordError> {
-    let signed: Signed = parse(key, octets)?;
+    let signed: SealedRecord = parse(key, octets)?;
     let signature = from_hex(&signed.signature).unwrap_or_default();
     if !verifier.verify(&message(R::KIND, &signed.record), &signature) {
         return Err(RecordError::Signature { key: key.into() });

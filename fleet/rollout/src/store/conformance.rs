@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Compare, Keys, MAX_OPERATIONS, Operation, Revision, Store, StoreError, Transaction,
+    Condition, Keys, MAX_OPERATIONS, Operation, Revision, Store, StoreError, Transaction,
     TransactionResult,
 };
 
@@ -45,7 +45,7 @@ fn put(key: &str, value: &str, lease: i64) -> Operation {
 
 fn run(
     store: &mut impl Store,
-    compare: Vec<Compare>,
+    compare: Vec<Condition>,
     success: Vec<Operation>,
 ) -> Result<TransactionResult, String> {
     store.transact(&Transaction { compare, success, failure: Vec::new() }).map_err(failed)
@@ -63,7 +63,7 @@ fn read(store: &mut impl Store, key: &str) -> Result<Option<(String, Revision, R
 
 fn create_and_compare(store: &mut impl Store, prefix: &str) -> Result<(), String> {
     let key = format!("{prefix}key");
-    let absent = || vec![Compare::CreateRevision(key.clone(), 0)];
+    let absent = || vec![Condition::CreateRevision(key.clone(), 0)];
     let first = run(store, absent(), vec![put(&key, "a", 0)])?;
     expect("a key is created", first.succeeded, true)?;
     let again = run(store, absent(), vec![put(&key, "b", 0)])?;
@@ -71,10 +71,10 @@ fn create_and_compare(store: &mut impl Store, prefix: &str) -> Result<(), String
     expect("a refused write has no revision", again.revision, first.revision)?;
     let revision = first.revision;
     let changed =
-        run(store, vec![Compare::ModRevision(key.clone(), revision)], vec![put(&key, "c", 0)])?;
+        run(store, vec![Condition::ModRevision(key.clone(), revision)], vec![put(&key, "c", 0)])?;
     expect("the present revision succeeds", changed.succeeded, true)?;
     let stale =
-        run(store, vec![Compare::ModRevision(key.clone(), revision)], vec![put(&key, "d", 0)])?;
+        run(store, vec![Condition::ModRevision(key.clone(), revision)], vec![put(&key, "d", 0)])?;
     expect("an old revision does not", stale.succeeded, false)?;
     let wanted = Some(("c".into(), revision, changed.revision));
     expect("value and revisions", read(store, &key)?, wanted)?;
@@ -168,9 +168,9 @@ mod tests {
     use super::*;
 
     /// Time of the store in memory.
-    struct Timed(MemoryStore, u64);
+    struct ClockedStore(MemoryStore, u64);
 
-    impl Store for Timed {
+    impl Store for ClockedStore {
         fn transact(&mut self, transaction: &Transaction) -> Result<TransactionResult, StoreError> {
             self.0.transact(transaction)
         }
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    impl TestStore for Timed {
+    impl TestStore for ClockedStore {
         fn pass(&mut self, time: Duration) {
             self.1 += time.as_nanos() as u64;
             self.0.advance_to(self.1);
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_store_in_memory_passes_the_table() {
-        check(&mut Timed(MemoryStore::default(), 0), "test/").unwrap();
+        check(&mut ClockedStore(MemoryStore::default(), 0), "test/").unwrap();
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{
-    Change, Compare, KeyValue, Keys, LeaseId, MAX_OPERATIONS, MAX_REQUEST, Operation, Page,
+    Change, Condition, KeyValue, Keys, LeaseId, MAX_OPERATIONS, MAX_REQUEST, Operation, Page,
     Revision, Store, StoreError, Transaction, TransactionResult,
 };
 
@@ -165,13 +165,13 @@ impl Tables {
         self.history.push((Change { key: key.into(), revision, exists: true }, Some(entry)));
     }
 
-    fn holds(&self, compare: &Compare) -> bool {
+    fn holds(&self, compare: &Condition) -> bool {
         let key = |key: &String| self.keys.get(key);
         match compare {
-            Compare::CreateRevision(name, revision) => {
+            Condition::CreateRevision(name, revision) => {
                 key(name).map_or(0, |key| key.create_revision) == *revision
             }
-            Compare::ModRevision(name, revision) => {
+            Condition::ModRevision(name, revision) => {
                 key(name).map_or(0, |key| key.mod_revision) == *revision
             }
         }

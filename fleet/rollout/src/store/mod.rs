@@ -37,7 +37,7 @@ pub struct KeyValue {
 
 /// A condition of a transaction. A key that does not exist has the revisions 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Compare {
+pub enum Condition {
     /// The key was created at this revision; 0: it does not exist.
     CreateRevision(String, Revision),
     /// The key was last changed at this revision.
@@ -86,7 +86,7 @@ pub enum Operation {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transaction {
     /// All must hold.
-    pub compare: Vec<Compare>,
+    pub compare: Vec<Condition>,
     /// Operations if they do.
     pub success: Vec<Operation>,
     /// Operations if not.
@@ -148,7 +148,7 @@ pub enum StoreError {
     Unavailable(String),
     /// The revision is no longer kept.
     #[error(
-        "revision {requested} was compacted, the oldest is {oldest}; read anew and watch from there"
+        "revision {requested} was compacted, the oldest is {oldest}; read again and watch from there"
     )]
     Compacted {
         /// The requested one.

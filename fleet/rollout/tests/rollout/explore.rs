@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::time::Instant;
 
-use onbeat_rollout::agent::{Action, Agent, Outcome, Saved};
-use onbeat_rollout::controller::{Controller, Decision, Goal, View, Waits};
+use onbeat_rollout::agent::{Action, Agent, DiskRecord, Outcome};
+use onbeat_rollout::controller::{ChangeTimes, Controller, Decision, Goal, View};
 use onbeat_rollout::record::FileHash;
 use onbeat_rollout::{Current, Generation, NodeState, Phase, Step};
 
@@ -123,7 +123,7 @@ impl Stage {
 struct Node {
     /// None: killed.
     agent: Option<Agent>,
-    disk: Option<Saved>,
+    disk: Option<DiskRecord>,
     /// The node's file, with which it starts.
     file: Stage,
     running: Stage,
@@ -211,7 +211,7 @@ struct Explorer<'f, const A: usize, const C: usize> {
     fleet: Fleet<'f>,
     nodes: Interner<Node>,
     operators: Interner<Operator>,
-    /// The successors of a node, given the record and whether it may have a stray write.
+    /// The successors of a node, given the record and whether a stray write is permitted.
     known: HashMap<(u32, Current, bool), Vec<(u32, Label)>>,
 }
 
@@ -224,7 +224,7 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
     fn first(&mut self) -> World<A, C> {
         let current = self.fleet.start;
         let stage = Stage::of(current);
-        let saved = Saved { current, hash: stage.hash() };
+        let saved = DiskRecord { current, hash: stage.hash() };
         let node = Node {
             agent: Some(Agent::start(7, Some(saved))),
             disk: Some(saved),
@@ -342,7 +342,7 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
         }
         let view = View { current, states: &states, is_late: world.is_late };
         let drain_ns = if mistake == Some(Mistake::NoDrainTime) { 0 } else { D };
-        let waits = Waits { drain_ns, soak_ns: 0 };
+        let waits = ChangeTimes { drain_ns, soak_ns: 0 };
         let mut found: Vec<Operator> = Vec::new();
         for goal in self.fleet.goals {
             let mut operator = *self.operators.get(world.operators[number]);

@@ -1,11 +1,11 @@
 //! Controllers, agents and records, case by case: what the explorer abstracts from.
 
-use onbeat_rollout::agent::{Action, Agent, Outcome, Saved};
-use onbeat_rollout::controller::{Controller, Decision, Goal, View, Waits, adopted};
+use onbeat_rollout::agent::{Action, Agent, DiskRecord, Outcome};
+use onbeat_rollout::controller::{ChangeTimes, Controller, Decision, Goal, View, adopted};
 use onbeat_rollout::record::{self, Change, FileHash, NodeState, RecordError, Signer, Verifier};
 use onbeat_rollout::{Current, Phase, key};
 
-const WAITS: Waits = Waits { drain_ns: 1000, soak_ns: 5000 };
+const TIMES: ChangeTimes = ChangeTimes { drain_ns: 1000, soak_ns: 5000 };
 
 fn current(step: u64, phase: Phase, prev: Phase) -> Current {
     Current { step, from: 1, to: 2, phase, prev }
@@ -17,7 +17,7 @@ fn state(current: Current, ok: bool) -> Option<NodeState> {
 }
 
 fn decide(view: View<'_>, goal: Goal, now_ns: u64) -> Decision {
-    Controller::default().decide(&view, WAITS, goal, now_ns)
+    Controller::default().decide(&view, TIMES, goal, now_ns)
 }
 
 #[test]
@@ -65,19 +65,19 @@ fn a_controller_measures_the_drain_time_itself() {
     let states = [state(sending, true)];
     let view = View { current: sending, states: &states, is_late: true };
     let mut controller = Controller::default();
-    let mut decide = |now| controller.decide(&view, WAITS, Goal::Continue, now);
+    let mut decide = |now| controller.decide(&view, TIMES, Goal::Continue, now);
     assert_eq!(decide(100), Decision::WaitUntil(5100));
     assert_eq!(decide(5099), Decision::WaitUntil(5100));
     assert_eq!(decide(5100), Decision::Write(current(7, Phase::Drain, Phase::Send)));
     // A successor waits again.
     let mut successor = Controller::default();
-    let wait = successor.decide(&view, WAITS, Goal::Continue, 9000);
+    let wait = successor.decide(&view, TIMES, Goal::Continue, 9000);
     assert_eq!(wait, Decision::WaitUntil(14_000));
     // The last return waits for frames of the new plan.
     let accepting = current(8, Phase::Accept, Phase::Prove);
     let states = [state(accepting, true)];
     let view = View { current: accepting, states: &states, is_late: false };
-    let mut decide = |now| successor.decide(&view, WAITS, Goal::Return, now);
+    let mut decide = |now| successor.decide(&view, TIMES, Goal::Return, now);
     assert_eq!(decide(20_000), Decision::WaitUntil(21_000));
     assert_eq!(decide(21_000), Decision::Write(current(9, Phase::Rest, Phase::Accept)));
 }
@@ -130,7 +130,7 @@ fn run(agent: &mut Agent, current: Option<Current>, own: Option<(NodeState, u64)
 fn an_agent_follows_greater_steps_and_acknowledges_its_own() {
     let mut agent = Agent::start(7, None);
     let proving = current(5, Phase::Prove, Phase::Accept);
-    let saved = Saved { current: proving, hash: FileHash::default() };
+    let saved = DiskRecord { current: proving, hash: FileHash::default() };
     let acknowledged = NodeState { proved: 3, ..state(proving, true).unwrap() };
     assert_eq!(
         run(&mut agent, Some(proving), None),
@@ -169,7 +169,7 @@ fn an_agent_follows_greater_steps_and_acknowledges_its_own() {
 #[test]
 fn a_node_that_was_changed_gets_its_stage_again() {
     let sending = current(6, Phase::Send, Phase::Prove);
-    let saved = Saved { current: sending, hash: FileHash([1; 32]) };
+    let saved = DiskRecord { current: sending, hash: FileHash([1; 32]) };
     let mut agent = Agent::start(7, Some(saved));
     agent.complete(Outcome::Done);
     assert_eq!(agent.action(), Action::Inspect);

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use onbeat_plan::manifest::Manifest;
 use onbeat_plan::{Network, network as plan_network};
-use onbeat_rollout::agent::{Action, Agent, Outcome, Saved};
+use onbeat_rollout::agent::{Action, Agent, DiskRecord, Outcome};
 use onbeat_rollout::change::{self, PlanFiles, Settings};
-use onbeat_rollout::controller::{Controller, Decision, Goal, View, Waits};
+use onbeat_rollout::controller::{ChangeTimes, Controller, Decision, Goal, View};
 use onbeat_rollout::key;
 use onbeat_rollout::record::{self, Change, FileHash, NodeChange, NodeState, Signer, Verifier};
 use onbeat_rollout::stage::Stages;
 use onbeat_rollout::store::{
-    Compare, Keys, LeaseId, MemoryStore, Operation, Store, StoreError, Transaction,
+    Condition, Keys, LeaseId, MemoryStore, Operation, Store, StoreError, Transaction,
 };
 use onbeat_rollout::{Current, Generation, Phase};
 
@@ -50,7 +50,7 @@ struct Host {
     client: MemoryStore,
     lease: Option<LeaseId>,
     agent: Option<Agent>,
-    disk: Option<Saved>,
+    disk: Option<DiskRecord>,
     /// Both plans' files of the saved record, and the text of its stage.
     prepared: Option<(Current, Stages)>,
     saved: Option<(Current, Stages)>,
@@ -103,7 +103,7 @@ fn get(client: &mut MemoryStore, key: &str) -> Result<Option<Vec<u8>>, StoreErro
 }
 
 fn put(client: &mut MemoryStore, key: String, value: Vec<u8>) {
-    let compare = vec![Compare::CreateRevision(key.clone(), 0)];
+    let compare = vec![Condition::CreateRevision(key.clone(), 0)];
     let success = vec![Operation::Put { key, value, lease: 0 }];
     client.transact(&Transaction { compare, success, failure: Vec::new() }).expect("a store");
 }
@@ -282,7 +282,7 @@ impl Fleet {
                 let key = key::state(&host.name);
                 let value = record::encode(&state);
                 let transaction = Transaction {
-                    compare: vec![Compare::ModRevision(key.clone(), revision)],
+                    compare: vec![Condition::ModRevision(key.clone(), revision)],
                     success: vec![Operation::Put { key, value, lease }],
                     failure: Vec::new(),
                 };
@@ -322,12 +322,13 @@ impl Fleet {
         let current: Current =
             record::open(key::CURRENT, &current[0].value, &Key).expect("a record");
         let (affected, waits) = match current.from == current.to {
-            true => (Vec::new(), Waits { drain_ns: 0, soak_ns: 0 }),
+            true => (Vec::new(), ChangeTimes { drain_ns: 0, soak_ns: 0 }),
             false => {
                 let key = key::change(current.from, current.to);
                 let Ok(Some(octets)) = get(&mut operator.client, &key) else { return };
                 let change: Change = record::open(&key, &octets, &Key).expect("a change");
-                let waits = Waits { drain_ns: change.drain_ms * MS, soak_ns: change.soak_ms * MS };
+                let waits =
+                    ChangeTimes { drain_ns: change.drain_ms * MS, soak_ns: change.soak_ms * MS };
                 (change.affected, waits)
             }
         };
@@ -348,7 +349,7 @@ impl Fleet {
         }
         let put = |key: String, value: Vec<u8>, lease| Operation::Put { key, value, lease };
         let transaction = Transaction {
-            compare: vec![Compare::ModRevision(key::CURRENT.into(), revision)],
+            compare: vec![Condition::ModRevision(key::CURRENT.into(), revision)],
             success: vec![
                 put(key::CURRENT.into(), record::seal(&next, &Key), 0),
                 put(key::deadline(next.step), Vec::new(), lease),
