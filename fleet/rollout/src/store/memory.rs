@@ -110,11 +110,12 @@ impl MemoryStore {
         if let Fault::NextWrite { executed } = fault {
             self.fault = Fault::None;
             if executed {
-                execute(&mut *self.tables())?;
+                execute(&mut self.tables())?;
             }
             return Err(StoreError::Unknown);
         }
-        execute(&mut *self.connect()?)
+        let mut tables = self.connect()?;
+        execute(&mut tables)
     }
 }
 
