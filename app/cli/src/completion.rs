@@ -94,6 +94,8 @@ mod tests {
             ("onbeat reload", &["node"]),
             ("onbeat down", &["node"]),
             ("onbeat yang get", &["source"]),
+            ("onbeat yang set", &["node"]),
+            ("onbeat yang netconf", &["node"]),
             ("onbeat irq top", &["device"]),
             ("onbeat delay mirror", &["source"]),
             ("onbeat delay hooks", &["arrivals", "departures"]),

@@ -15,15 +15,18 @@ extern crate self as onbeat_yang;
 
 mod document;
 mod handles;
+mod kept;
 mod model;
 mod read;
+pub mod schema;
 mod state;
 #[cfg(test)]
 mod tests;
 mod write;
 
 pub use document::{Fault, Faults};
-pub use handles::{StreamHandles, handles};
+pub use handles::{KeptHandles, MAX_HANDLE, StreamHandles, handles, identity_path};
+pub use kept::kept;
 pub use model::{Interface, InterfaceState, LinkState, MemberState, NodeState, StreamState};
 pub use read::{Document, streams};
 pub use state::state;
