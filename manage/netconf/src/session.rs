@@ -80,7 +80,7 @@ enum State {
 /// A session. Octets of the client come in by [`Session::receive`]; those for it are returned by [`Session::output`].
 #[derive(Debug)]
 pub struct Session<N> {
-    node: N,
+    pub(crate) node: N,
     id: u32,
     decoder: Decoder,
     output: Vec<u8>,
