@@ -211,7 +211,7 @@ pub fn difference(
     let read = |document| onbeat_yang::streams(document, Some(&interfaces), &names);
     let new = read(document)?;
     has_all(&new, &interfaces)?;
-    onbeat_yang::kept(document, &interfaces, &new)?;
+    onbeat_yang::check_kept(document, &interfaces, &new)?;
     // In the form that a document can express.
     let before = read(&configuration(running).document)?;
     let by_name = |document: &'_ Document| -> HashMap<String, (Stream, StreamHandles)> {

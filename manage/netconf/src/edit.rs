@@ -1,6 +1,6 @@
 //! `edit-config`: the edits of XML elements, applied to the JSON of a configuration.
 
-use onbeat_yang::schema::{Kind, Module, ROOT, SchemaNode};
+use onbeat_yang::schema::{Module, NodeKind, ROOT, SchemaNode};
 use roxmltree::Node;
 use serde_json::{Map, Value};
 
@@ -107,7 +107,7 @@ fn edit(
     let path = format!("{path}/{member}");
     let module = node.module_in(parent);
     match node.kind {
-        Kind::Leaf(kind) => {
+        NodeKind::Leaf(kind) => {
             check_presence(operation, members.contains_key(&member), &path)?;
             if operation.is_removal() {
                 members.remove(&member);
@@ -115,7 +115,7 @@ fn edit(
                 members.insert(member, value(kind, element).ok_or_else(|| bad(element, &path))?);
             }
         }
-        Kind::LeafList(kind) => {
+        NodeKind::LeafList(kind) => {
             let value = value(kind, element).ok_or_else(|| bad(element, &path))?;
             let entry = members.entry(member.clone()).or_insert_with(|| Value::Array(Vec::new()));
             let Value::Array(values) = entry else { return Err(bad(element, &path)) };
@@ -130,15 +130,16 @@ fn edit(
             }
             drop_empty(members, &member);
         }
-        Kind::Container(schema) | Kind::Case(schema) => {
+        NodeKind::Container(schema) | NodeKind::Case(schema) => {
             check_presence(operation, members.contains_key(&member), &path)?;
             if operation.is_removal() {
                 members.remove(&member);
                 return Ok(());
             }
-            if matches!(node.kind, Kind::Case(_)) && operation != Operation::None {
+            if matches!(node.kind, NodeKind::Case(_)) && operation != Operation::None {
                 // One case of a choice excludes the others.
-                for other in siblings.iter().filter(|other| matches!(other.kind, Kind::Case(_))) {
+                for other in siblings.iter().filter(|other| matches!(other.kind, NodeKind::Case(_)))
+                {
                     if other.name != node.name {
                         members.remove(&other.member_name(parent));
                     }
@@ -147,7 +148,7 @@ fn edit(
             let entry = members.entry(member).or_insert_with(|| Value::Object(Map::new()));
             edit_object(element, operation, entry, schema, (&path, module))?;
         }
-        Kind::List(keys, schema) => {
+        NodeKind::List(keys, schema) => {
             let wanted = keys_of(element, keys, schema, (&path, module))?;
             let text =
                 |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -219,7 +220,7 @@ fn keys_of(
                 let error = RpcError::at(ErrorTag::MissingElement, path, message);
                 return Err(RpcError { info: Some(("bad-element", (*key).to_owned())), ..error });
             };
-            let Kind::Leaf(kind) = node.kind else { return Err(bad(element, path)) };
+            let NodeKind::Leaf(kind) = node.kind else { return Err(bad(element, path)) };
             let value =
                 value(kind, element).ok_or_else(|| bad(element, &format!("{path}/{key}")))?;
             Ok(((*key).to_owned(), value))

@@ -1,6 +1,6 @@
 //! Subtree filters (RFC 6241, 6).
 
-use onbeat_yang::schema::{Kind, Module, ROOT, SchemaNode};
+use onbeat_yang::schema::{Module, NodeKind, ROOT, SchemaNode};
 use roxmltree::Node;
 use serde_json::{Map, Value};
 
@@ -28,7 +28,7 @@ fn add_selected(
             let Some(found) = node.value_in(data, module) else { continue };
             let inner = (node, node.module_in(module));
             let part = match (&node.kind, found) {
-                (Kind::List(..), Value::Array(entries)) => {
+                (NodeKind::List(..), Value::Array(entries)) => {
                     let entries = entries.iter().filter_map(|entry| part(element, entry, inner));
                     Some(Value::Array(entries.collect()))
                         .filter(|part| *part != Value::Array(Vec::new()))
@@ -60,7 +60,7 @@ fn part(
 ) -> Option<Value> {
     let Value::Object(members) = found else {
         return match node.kind {
-            Kind::Leaf(_) | Kind::LeafList(_) if !text(element).is_empty() => {
+            NodeKind::Leaf(_) | NodeKind::LeafList(_) if !text(element).is_empty() => {
                 is_match(element, node, found).then(|| found.clone())
             }
             _ => Some(found.clone()),
@@ -71,7 +71,8 @@ fn part(
     }
     let schema = node.nodes();
     let leaf_of = |element: &Node<'_, '_>| {
-        let is_leaf = |node: &&SchemaNode| matches!(node.kind, Kind::Leaf(_) | Kind::LeafList(_));
+        let is_leaf =
+            |node: &&SchemaNode| matches!(node.kind, NodeKind::Leaf(_) | NodeKind::LeafList(_));
         schema.iter().filter(is_leaf).find(|node| is_named(*element, node, module))
     };
     // Leaves with a value must all match.
@@ -89,7 +90,7 @@ fn part(
     }
     let mut selected = Map::new();
     add_selected(element, members, schema, module, &mut selected);
-    if let Kind::List(keys, _) = node.kind {
+    if let NodeKind::List(keys, _) = node.kind {
         if selected.is_empty() {
             return None;
         }
@@ -102,7 +103,7 @@ fn part(
 }
 
 fn is_match(element: Node<'_, '_>, node: &SchemaNode, found: &Value) -> bool {
-    let (Kind::Leaf(kind) | Kind::LeafList(kind)) = node.kind else { return false };
+    let (NodeKind::Leaf(kind) | NodeKind::LeafList(kind)) = node.kind else { return false };
     let wanted = value(kind, element);
     match found {
         Value::Array(values) => wanted.is_some_and(|wanted| values.contains(&wanted)),
@@ -124,7 +125,7 @@ fn merge(known: &mut Value, part: Value, node: &'static SchemaNode) {
             }
         }
         (Value::Array(known), Value::Array(part)) => {
-            let Kind::List(keys, _) = node.kind else { return };
+            let NodeKind::List(keys, _) = node.kind else { return };
             for entry in part {
                 let same =
                     |other: &&mut Value| keys.iter().all(|key| other.get(key) == entry.get(key));

@@ -378,7 +378,7 @@ impl<N: Node> Session<N> {
         if !is_locked {
             self.node.lock(datastore).map_err(|error| match error {
                 LockError::Held(_, holder) => {
-                    let message = format!("{holder} has the lock; repeat the request later");
+                    let message = format!("{holder} holds the lock; repeat the request later");
                     RpcError::new(ErrorTag::InUse, message)
                 }
                 LockError::Failed(message) => RpcError::new(ErrorTag::OperationFailed, message),
@@ -394,7 +394,10 @@ impl<N: Node> Session<N> {
     fn lock(&mut self, datastore: Datastore) -> Result<String, RpcError> {
         let denied = |id: u32, holder: &str| RpcError {
             info: Some(("session-id", id.to_string())),
-            ..RpcError::new(ErrorTag::LockDenied, format!("{holder} has the lock; wait for it"))
+            ..RpcError::new(
+                ErrorTag::LockDenied,
+                format!("{holder} holds the lock; repeat the request later"),
+            )
         };
         if self.locked[datastore as usize] {
             return Err(denied(self.id, "this session"));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use onbeat_yang::schema::{Kind, LeafType, Module, ROOT, SchemaNode};
+use onbeat_yang::schema::{LeafType, Module, NodeKind, ROOT, SchemaNode};
 use roxmltree::{Node, ParsingOptions};
 use serde_json::{Map, Value};
 
@@ -140,7 +140,7 @@ fn write_members(
     for node in schema {
         let Some(value) = node.value_in(members, module) else { continue };
         match (&node.kind, value) {
-            (Kind::List(..) | Kind::LeafList(_), Value::Array(values)) => {
+            (NodeKind::List(..) | NodeKind::LeafList(_), Value::Array(values)) => {
                 values.iter().for_each(|value| write_element(to, node, value, module));
             }
             _ => write_element(to, node, value, module),
@@ -156,7 +156,7 @@ fn write_element(to: &mut String, node: &'static SchemaNode, value: &Value, pare
         let _ = write!(to, " xmlns=\"{namespace}\"");
     }
     match (&node.kind, value) {
-        (Kind::Leaf(kind) | Kind::LeafList(kind), value) => {
+        (NodeKind::Leaf(kind) | NodeKind::LeafList(kind), value) => {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let prefix = text.split_once(':').map(|(prefix, _)| prefix);
             let of = prefix.filter(|_| *kind == LeafType::Identity).and_then(Module::named);

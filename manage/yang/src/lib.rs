@@ -13,9 +13,9 @@
 #[cfg(test)]
 extern crate self as onbeat_yang;
 
+mod comparison;
 mod document;
 mod handles;
-mod kept;
 mod model;
 mod read;
 pub mod schema;
@@ -24,9 +24,9 @@ mod state;
 mod tests;
 mod write;
 
+pub use comparison::check_kept;
 pub use document::{Fault, Faults};
 pub use handles::{KeptHandles, MAX_HANDLE, StreamHandles, handles, identity_path};
-pub use kept::kept;
 pub use model::{Interface, InterfaceState, LinkState, MemberState, NodeState, StreamState};
 pub use read::{Document, streams};
 pub use state::state;

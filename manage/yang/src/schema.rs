@@ -96,12 +96,12 @@ pub struct SchemaNode {
     /// Its module; `None`: that of its parent.
     pub module: Option<&'static str>,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: NodeKind,
 }
 
 /// The kind of a node.
 #[derive(Debug)]
-pub enum Kind {
+pub enum NodeKind {
     /// A container.
     Container(&'static [SchemaNode]),
     /// A container that is a case of a choice: its siblings of this kind exclude it.
@@ -127,14 +127,14 @@ pub enum LeafType {
     Identity,
 }
 
-use Kind::{Case, Container, Leaf, LeafList, List};
 use LeafType::{Flag, Identity, Number, Text};
+use NodeKind::{Case, Container, Leaf, LeafList, List};
 
-const fn node(name: &'static str, kind: Kind) -> SchemaNode {
+const fn node(name: &'static str, kind: NodeKind) -> SchemaNode {
     SchemaNode { name, module: None, kind }
 }
 
-const fn of(module: &'static str, name: &'static str, kind: Kind) -> SchemaNode {
+const fn of(module: &'static str, name: &'static str, kind: NodeKind) -> SchemaNode {
     SchemaNode { name, module: Some(module), kind }
 }
 

@@ -2,7 +2,7 @@
 
 mod bad_input;
 
-use onbeat_yang::schema::{Kind, ROOT, SchemaNode};
+use onbeat_yang::schema::{NodeKind, ROOT, SchemaNode};
 use serde_json::{Value, json};
 
 use crate::framing::{Decoder, encode};
@@ -407,7 +407,7 @@ fn a_module_is_returned_if_it_is_known_here() {
 /// A document with all nodes of a schema.
 fn whole(schema: &'static [SchemaNode], parent: &'static str, cases: bool) -> Value {
     let mut members = serde_json::Map::new();
-    for node in schema.iter().filter(|node| cases || !matches!(node.kind, Kind::Case(_))) {
+    for node in schema.iter().filter(|node| cases || !matches!(node.kind, NodeKind::Case(_))) {
         use onbeat_yang::schema::LeafType::{Flag, Identity, Number, Text};
         let leaf = |kind| match kind {
             Text => json!("a & <b>"),
@@ -416,10 +416,10 @@ fn whole(schema: &'static [SchemaNode], parent: &'static str, cases: bool) -> Va
             Identity => json!("iana-if-type:ethernetCsmacd"),
         };
         let value = match node.kind {
-            Kind::Leaf(kind) => leaf(kind),
-            Kind::LeafList(kind) => json!([leaf(kind)]),
-            Kind::List(_, inner) => json!([whole(inner, node.module_in(parent), cases)]),
-            Kind::Container(inner) | Kind::Case(inner) => {
+            NodeKind::Leaf(kind) => leaf(kind),
+            NodeKind::LeafList(kind) => json!([leaf(kind)]),
+            NodeKind::List(_, inner) => json!([whole(inner, node.module_in(parent), cases)]),
+            NodeKind::Container(inner) | NodeKind::Case(inner) => {
                 whole(inner, node.module_in(parent), cases)
             }
         };

@@ -9,14 +9,18 @@ use crate::document::{FaultList, Faults};
 use crate::handles::{StreamHandles, identity_path};
 use crate::model::Interface;
 use crate::read::Document;
-use crate::schema::{Kind, ROOT, SchemaNode};
+use crate::schema::{NodeKind, ROOT, SchemaNode};
 use crate::write::configuration;
 
 /// Checks that the configuration of a node with the streams of this document has all of its leaves, with their values.
 ///
 /// # Errors
 /// Each leaf that reads otherwise afterwards, such as an index that is not derived from the handle.
-pub fn kept(document: &Value, interfaces: &[Interface], streams: &Document) -> Result<(), Faults> {
+pub fn check_kept(
+    document: &Value,
+    interfaces: &[Interface],
+    streams: &Document,
+) -> Result<(), Faults> {
     let own = streams.kept_handles();
     let (after, _) = configuration(interfaces, &streams.streams, &own);
     let faults = FaultList::default();
@@ -55,13 +59,13 @@ fn compare_members(
         let after = node.value_in(after, module);
         match (&node.kind, value, after) {
             (
-                Kind::Container(inner) | Kind::Case(inner),
+                NodeKind::Container(inner) | NodeKind::Case(inner),
                 Value::Object(value),
                 Some(Value::Object(after)),
             ) => {
                 compare_members(value, after, inner, (&path, of), faults);
             }
-            (Kind::List(keys, inner), Value::Array(entries), after) => {
+            (NodeKind::List(keys, inner), Value::Array(entries), after) => {
                 let after = after.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
                 for entry in entries {
                     let path = format!("{path}{}", predicate(entry, keys));
@@ -80,7 +84,7 @@ fn compare_members(
                     }
                 }
             }
-            (Kind::LeafList(_), Value::Array(values), Some(Value::Array(after))) => {
+            (NodeKind::LeafList(_), Value::Array(values), Some(Value::Array(after))) => {
                 for value in values.iter().filter(|value| !after.contains(value)) {
                     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                     faults.note(
@@ -90,7 +94,7 @@ fn compare_members(
                     );
                 }
             }
-            (Kind::Leaf(_), value, Some(after)) if !is_same(Some(value), Some(after)) => {
+            (NodeKind::Leaf(_), value, Some(after)) if !is_same(Some(value), Some(after)) => {
                 let message = format!("the node would not keep {value}: it would read as {after}");
                 faults.note(&path, message, format!("write {after}"));
             }
