@@ -50,6 +50,9 @@ fn set(document: &Value) -> onbeat_testing::CommandOutput {
     run(&["yang", "set", "a", DOCUMENT])
 }
 
+/// A change of a document.
+type Change<'a> = &'a dyn Fn(&mut Value);
+
 fn names() -> Vec<String> {
     show("a").streams.into_iter().map(|stream| stream.name).collect()
 }
@@ -126,14 +129,14 @@ fn a_document_is_set_as_a_whole_or_refused_by_leaf() {
     let _ = fs::remove_dir_all("/run/onbeat/lab/stored");
     let world = start(&one_node(&text()));
     let before = get();
-    let with = |change: &dyn Fn(&mut Value)| {
+    let with = |change: Change<'_>| {
         let mut document = before.clone();
         document[IDENTITY].as_array_mut().unwrap().push(guest(40, VLAN, "path1"));
         change(&mut document);
         document
     };
     let frer = "ieee802-dot1cb-frer:frer";
-    let cases: [(&dyn Fn(&mut Value), &str); 6] = [
+    let cases: [(Change<'_>, &str); 6] = [
         (
             &|document| document[IDENTITY][3]["in-facing"] = json!({ "input-port": ["path1"] }),
             "stream-identity[index='40']/in-facing/input-port: the node has no in-facing",

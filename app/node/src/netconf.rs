@@ -139,7 +139,7 @@ impl Node for ManagedNode {
             );
             return Err(RpcError::element(ErrorTag::InvalidValue, "session-id", message));
         }
-        kill(Pid::from_raw(session.cast_signed()), Signal::SIGTERM).map_err(|errno| {
+        kill(Pid::from_raw(session as i32), Signal::SIGTERM).map_err(|errno| {
             let message = format!("session {session} cannot be ended: {errno}");
             RpcError::new(ErrorTag::OperationFailed, message)
         })

@@ -62,7 +62,7 @@ fn long_deep_and_explosive_messages_are_refused_at_once() {
     assert!(end(&encode(&format!("<a{attributes}/>"), true)).0.contains("more than 16 attributes"));
     // Marks in text, comments and attributes are none.
     let text = "<a b='>'><!-- <c><d> --><![CDATA[<e><f>]]><?g <h>?></a>";
-    assert!(Document::parse(text.repeat(1).as_bytes()).is_ok());
+    assert!(Document::parse(text.as_bytes()).is_ok());
     assert_eq!(Document::parse(b"<!DOCTYPE a><a/>").unwrap_err(), XmlError::DocumentType);
     assert!(start.elapsed().as_secs() < 60);
 }
