@@ -35,6 +35,10 @@ pub fn check_kept(
             );
         }
     }
+    // These would read otherwise in any case.
+    if faults.count() > 0 {
+        return Err(Faults(faults.into_faults()));
+    }
     if let (Value::Object(document), Value::Object(after)) = (document, &after) {
         compare_members(document, after, ROOT, ("", ""), &faults);
     }
