@@ -94,7 +94,7 @@ struct CheckOptions {
 Examples:
   onbeat yang get bridge --config > bridge.json
   onbeat yang set bridge bridge.json
-  onbeat yang set bridge < bridge.json
+  onbeat yang set bridge - --force
 
 Exit status: 0 success, 1 the document has faults (no stream is changed), 2 error (no stream is changed).")]
 struct SetOptions {

@@ -223,8 +223,7 @@ pub enum Error {
     },
     /// More streams than the tables have room for.
     #[error(
-        "the node would have {present} streams, and it has room for {room}; raise max-streams under [node], or remove \
-         streams"
+        "max-streams is {room}, and the node would have {present}; raise max-streams under [node], or remove streams"
     )]
     NoRoom {
         /// Number of streams.
