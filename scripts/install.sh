@@ -79,7 +79,7 @@ for directory in sysusers.d tmpfiles.d; do
 done
 
 data "$root/packaging/catalog/onbeat.catalog" "$prefix/lib/systemd/catalog/onbeat.catalog"
-for file in prometheus/onbeat.rules.yml grafana/onbeat.json; do
+for file in prometheus/onbeat.rules.yml grafana/onbeat.json ssh/onbeat-netconf.conf; do
 	data "$root/packaging/$file" "$prefix/share/onbeat/$file"
 done
 

@@ -92,6 +92,9 @@ check_test() {
 	have cyclictest || need rt-tests "wakes up often"
 	{ have promtool && have prometheus; } || need prometheus "checks and scrapes metrics"
 	have yanglint || need libyang-tools "validates documents against YANG modules"
+	/usr/bin/python3 -c 'import ncclient' 2>/dev/null ||
+		need python3-ncclient "manages a node by NETCONF independently of onbeat"
+	have sshd || need openssh-server "starts NETCONF sessions"
 	have tshark || need tshark "decodes captures independently of onbeat"
 	have python3 || need python3 "runs the checks of results"
 	python3 -c 'import jsonschema' 2>/dev/null ||

@@ -12,12 +12,13 @@ use onbeat_testing::documents::documents;
 use onbeat_testing::{Feature, require_that};
 
 /// Pages without their network: commands of other pages must be marked.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 13] = [
     "docs/how-to/choose-a-data-plane.md",
     "docs/how-to/compare-methods.md",
     "docs/how-to/guard.md",
     "docs/how-to/measure-a-hop.md",
     "docs/how-to/measure-a-host.md",
+    "docs/how-to/netconf.md",
     "docs/how-to/operate-a-node.md",
     "docs/how-to/powerlink-ethernet.md",
     "docs/how-to/powerlink-frer.md",
@@ -64,6 +65,13 @@ fn has(program: &str, version: &str, package: &str) -> bool {
 fn operate_a_node() {
     if can_run() {
         follow("operate-a-node", Page { special: &[("onbeat doctor", AnyResult)], ..RELAY });
+    }
+}
+
+#[test]
+fn manage_by_netconf() {
+    if can_run() && has("jq", "--version", "jq") {
+        follow("netconf", RELAY);
     }
 }
 

@@ -93,7 +93,10 @@ fn a_managed_node_refuses_changes_without_force() {
     if !can_run() {
         return;
     }
-    let text = format!("[node]\nmanaged-by = \"fleet\"\n{PORTS}{}", replicate("axis", GROUP, VLAN));
+    let text = format!(
+        "[node]\nstored-streams = \"/run/onbeat/lab/stored/a.toml\"\nmanaged-by = \"fleet\"\n{PORTS}{}",
+        replicate("axis", GROUP, VLAN)
+    );
     let mut world = start(&one_node(&text));
     let part = |name: &str, destination: &str| {
         let path = format!("/run/onbeat/lab/{name}.part");
@@ -101,7 +104,10 @@ fn a_managed_node_refuses_changes_without_force() {
         path
     };
     let (guest, axis) = (part("guest", OTHER), part("axis", GROUP));
-    let changes: [&[&str]; 6] = [
+    let document = "/run/onbeat/lab/document.json";
+    fs::write(document, run(&["yang", "get", "a", "--config"]).out).unwrap();
+    let changes: [&[&str]; 7] = [
+        &["yang", "set", "a", document],
         &["stream", "add", &guest, "--node", "a"],
         &["stream", "change", &axis, "--node", "a"],
         &["stream", "set-number", "axis", "7", "--node", "a"],

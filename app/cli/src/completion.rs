@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn arguments_that_name_objects_of_this_host_are_completed() {
         let found = completions::arguments(&Arguments::command(), values);
-        let expected: [(&str, &[&str]); 23] = [
+        let expected: [(&str, &[&str]); 25] = [
             ("onbeat doctor", &["interfaces"]),
             ("onbeat protect", &["lans", "protected"]),
             ("onbeat show", &["node", "stream"]),
@@ -94,6 +94,8 @@ mod tests {
             ("onbeat reload", &["node"]),
             ("onbeat down", &["node"]),
             ("onbeat yang get", &["source"]),
+            ("onbeat yang set", &["node"]),
+            ("onbeat yang netconf", &["node"]),
             ("onbeat irq top", &["device"]),
             ("onbeat delay mirror", &["source"]),
             ("onbeat delay hooks", &["arrivals", "departures"]),

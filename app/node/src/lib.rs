@@ -4,6 +4,7 @@ pub mod config;
 pub mod control;
 pub mod doctor;
 pub mod metrics;
+pub mod netconf;
 pub mod notify;
 pub mod protect;
 pub mod run;

@@ -88,6 +88,7 @@ pub fn required(config: &Config) -> Vec<&'static DropIn> {
         realtime,
         max_streams: _,
         control: _,
+        stored_streams: _,
         pin: _,
         events: _,
         guard,

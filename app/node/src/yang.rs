@@ -2,13 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use onbeat_frer::spec::Stream;
 use onbeat_frer_xdp::compile::LONGEST_MSDU_MASK;
 pub use onbeat_yang::{Document, Faults};
-use onbeat_yang::{Interface, InterfaceState, MemberState, NodeState, StreamState};
+use onbeat_yang::{
+    Fault, Interface, InterfaceState, MemberState, NodeState, StreamHandles, StreamState,
+};
 use serde_json::Value;
 
-use crate::config::{Backend, Config, ConfigError, PortConfig};
-use crate::control::{Client, ClientError, LinkState, NodeStatus, PortStatus, StreamStatus};
+use crate::config::{Backend, Config, ConfigError, PortConfig, add_stream};
+use crate::control::{
+    Client, ClientError, LinkState, NodeStatus, PortStatus, Request, StreamStatus,
+};
 
 /// Longest mask of the MSDU that the standard permits (9.1.6, 802.1CBdb).
 const LONGEST_MASK: u16 = 1984;
@@ -53,8 +58,11 @@ fn interfaces(ports: &[PortConfig]) -> Vec<Interface> {
 
 /// Returns the configuration of a file.
 pub fn configuration(config: &Config) -> NodeData {
-    let (document, mut lost) =
-        onbeat_yang::configuration(&interfaces(&config.ports), &config.streams);
+    let (document, mut lost) = onbeat_yang::configuration(
+        &interfaces(&config.ports),
+        &config.streams,
+        config.kept_handles(),
+    );
     if config.prp.is_some() {
         lost.push("protocol = \"prp\"".to_owned());
     }
@@ -83,7 +91,8 @@ pub fn running(client: &mut Client, with_state: bool) -> Result<NodeData, ReadEr
         );
         if let Some(state) = state(&config, &status) {
             let interfaces = interfaces(&config.ports);
-            onbeat_yang::state(&mut data.document, &interfaces, &config.streams, &state);
+            let streams = (&config.streams, config.kept_handles());
+            onbeat_yang::state(&mut data.document, &interfaces, streams, &state);
             return Ok(data);
         }
     }
@@ -147,4 +156,146 @@ fn of_stream(stream: &StreamStatus) -> StreamState {
 /// Each leaf that is wrong, or that no node can set.
 pub fn check(document: &Value) -> Result<Document, Faults> {
     onbeat_yang::streams(document, None, &BTreeMap::new())
+}
+
+/// A document that a node does not set.
+#[derive(Debug, thiserror::Error)]
+pub enum SetError {
+    /// Leaves that are wrong, or that the node cannot set.
+    #[error(transparent)]
+    Faults(#[from] Faults),
+    /// Its configuration cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// It refuses.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+/// The request that gives a node the configuration of a document.
+#[derive(Debug)]
+pub struct Difference {
+    /// Names of streams to remove.
+    pub remove: Vec<String>,
+    /// `[[stream]]` tables of new and changed streams.
+    pub text: String,
+}
+
+impl Difference {
+    /// Whether the node has this configuration.
+    pub fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.text.is_empty()
+    }
+}
+
+/// A stream of a document, with its handles.
+type NamedStream<'a> = (&'a Stream, &'a StreamHandles);
+
+/// Returns the difference of a document from the running configuration. Streams of `fixed`, by name, cannot change.
+///
+/// # Errors
+/// Each leaf that is wrong, or that the node cannot set.
+pub fn difference(
+    document: &Value,
+    running: &Config,
+    fixed: &[Stream],
+) -> Result<Difference, Faults> {
+    let interfaces = interfaces(&running.ports);
+    let own = onbeat_yang::handles(&running.streams, running.kept_handles());
+    let names: BTreeMap<u32, String> = own
+        .zip(&running.streams)
+        .flat_map(|(own, stream)| {
+            own.members.into_iter().map(|handle| (handle, stream.name.clone()))
+        })
+        .collect();
+    let read = |document| onbeat_yang::streams(document, Some(&interfaces), &names);
+    let new = read(document)?;
+    has_all(&new, &interfaces)?;
+    onbeat_yang::check_kept(document, &interfaces, &new)?;
+    // In the form that a document can express.
+    let before = read(&configuration(running).document)?;
+    let by_name = |document: &'_ Document| -> HashMap<String, (Stream, StreamHandles)> {
+        let streams = document.streams.iter().zip(&document.handles);
+        streams.map(|(stream, own)| (stream.name.clone(), (stream.clone(), own.clone()))).collect()
+    };
+    let (old, now) = (by_name(&before), by_name(&new));
+    let is_same = |(stream, own): &NamedStream<'_>| {
+        old.get(&stream.name).is_some_and(|(before, handles)| (before, handles) == (*stream, *own))
+    };
+    let changed: Vec<NamedStream<'_>> =
+        new.streams.iter().zip(&new.handles).filter(|stream| !is_same(stream)).collect();
+    let removed = before.streams.iter().zip(&before.handles);
+    let removed: Vec<NamedStream<'_>> =
+        removed.filter(|(stream, _)| !now.contains_key(&stream.name)).collect();
+    let fixed: std::collections::HashSet<&str> = fixed.iter().map(|stream| &*stream.name).collect();
+    let touched = changed.iter().map(|stream| ("changed", stream));
+    let touched = touched.chain(removed.iter().map(|stream| ("removed", stream)));
+    let faults: Vec<Fault> = touched
+        .filter(|(_, (stream, _))| fixed.contains(&*stream.name))
+        .map(|(how, (stream, own))| Fault {
+            path: onbeat_yang::identity_path(own.members.first().copied().unwrap_or_default()),
+            message: format!("stream {:?} is of the node's file, and is {how} here", stream.name),
+            help: "change it in that file, then run onbeat reload".to_owned(),
+        })
+        .collect();
+    if !faults.is_empty() {
+        return Err(Faults(faults));
+    }
+    let mut text = String::new();
+    for (stream, own) in changed {
+        add_stream(&mut text, &running.ports, stream, (&[], Some(own)));
+    }
+    Ok(Difference { remove: removed.iter().map(|(stream, _)| stream.name.clone()).collect(), text })
+}
+
+/// Refuses a document without an interface of the node: it would remove it.
+fn has_all(document: &Document, interfaces: &[Interface]) -> Result<(), Faults> {
+    let is_missing = |interface: &&Interface| !document.interfaces.contains(&interface.name);
+    let fault = |interface: &Interface| Fault {
+        path: format!("/ietf-interfaces:interfaces/interface[name='{}']", interface.name),
+        message: "the interface is missing, and is a port of the node's file".to_owned(),
+        help: "add it, or remove the port in that file".to_owned(),
+    };
+    match interfaces.iter().filter(is_missing).map(fault).collect::<Vec<_>>() {
+        faults if faults.is_empty() => Ok(()),
+        faults => Err(Faults(faults)),
+    }
+}
+
+/// Gives a running node the configuration of a document, all or nothing. With `store`, a restart and a reload keep it.
+/// Returns the message of the node; `None`: it has this configuration.
+///
+/// # Errors
+/// Each leaf that is wrong, or that the node cannot set; the node refuses.
+pub fn set(
+    client: &mut Client,
+    document: &Value,
+    (store, force): (bool, bool),
+    file: &str,
+) -> Result<Option<String>, SetError> {
+    let running = Config::parse(&client.configuration()?, RUNNING).map_err(ReadError::from)?;
+    let fixed = match store {
+        true => {
+            let (text, of_file) = client.stored_configuration()?;
+            let mut stored = Config::parse(&text, RUNNING).map_err(ReadError::from)?.streams;
+            stored.truncate(of_file);
+            stored
+        }
+        false => Vec::new(),
+    };
+    let Difference { remove, text } = match difference(document, &running, &fixed)? {
+        difference if difference.is_empty() && !store => return Ok(None),
+        difference => difference,
+    };
+    let file = file.to_owned();
+    Ok(Some(client.order(&Request::SetStreams { remove, text, file, store, force })?))
+}
+
+/// Reads the configuration of a node after a restart.
+///
+/// # Errors
+/// The node does not respond, or has another version.
+pub fn startup(client: &mut Client) -> Result<NodeData, ReadError> {
+    let (text, _) = client.stored_configuration()?;
+    Ok(configuration(&Config::parse(&text, RUNNING)?))
 }

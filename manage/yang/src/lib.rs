@@ -13,17 +13,20 @@
 #[cfg(test)]
 extern crate self as onbeat_yang;
 
+mod comparison;
 mod document;
 mod handles;
 mod model;
 mod read;
+pub mod schema;
 mod state;
 #[cfg(test)]
 mod tests;
 mod write;
 
+pub use comparison::check_kept;
 pub use document::{Fault, Faults};
-pub use handles::{StreamHandles, handles};
+pub use handles::{KeptHandles, MAX_HANDLE, StreamHandles, handles, identity_path};
 pub use model::{Interface, InterfaceState, LinkState, MemberState, NodeState, StreamState};
 pub use read::{Document, streams};
 pub use state::state;

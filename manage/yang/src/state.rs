@@ -6,7 +6,7 @@ use onbeat_frer::counters::Counters;
 use onbeat_frer::spec::{Identification, PortId, Stream};
 use serde_json::{Map, Value, json};
 
-use crate::handles::handles;
+use crate::handles::{KeptHandles, handles};
 use crate::model::{Interface, InterfaceState, LinkState, NodeState};
 use crate::{FRER, INTERFACES, MASK_AND_MATCH, STREAM_IDENTIFICATION};
 
@@ -31,11 +31,11 @@ struct InterfaceCounts {
 pub fn state<'s>(
     document: &mut Value,
     interfaces: &[Interface],
-    streams: impl IntoIterator<Item = &'s Stream, IntoIter: Clone>,
+    (streams, kept): (impl IntoIterator<Item = &'s Stream, IntoIter: Clone>, &'s KeptHandles),
     state: &NodeState,
 ) {
     let streams = streams.into_iter();
-    let counts = count(streams.clone(), state);
+    let counts = count((streams.clone(), kept), state);
     let entries = document[format!("{INTERFACES}:interfaces")]["interface"].as_array_mut();
     let of_interfaces = entries.into_iter().flatten().zip(&state.interfaces).enumerate();
     for (number, (entry, interface)) in of_interfaces {
@@ -44,7 +44,7 @@ pub fn state<'s>(
         add_interface(entry, interface, counts.unwrap_or(&empty), &state.counted_since);
     }
     let recoveries = document.get_mut(format!("{FRER}:frer"));
-    let recoveries = recoveries.and_then(|frer| frer["sequence-recovery"].as_array_mut());
+    let recoveries = recoveries.and_then(|frer| frer.get_mut("sequence-recovery")?.as_array_mut());
     for recovery in recoveries.into_iter().flatten() {
         recovery["invalid-sequence-value"] = json!(INVALID_SEQUENCE_VALUE);
     }
@@ -66,11 +66,13 @@ pub fn state<'s>(
 
 /// The counters of streams, by port, direction and handle.
 fn count<'s>(
-    streams: impl Iterator<Item = &'s Stream> + Clone,
+    (streams, kept): (impl Iterator<Item = &'s Stream> + Clone, &'s KeptHandles),
     state: &NodeState,
 ) -> BTreeMap<PortId, InterfaceCounts> {
     let mut ports: BTreeMap<PortId, InterfaceCounts> = BTreeMap::new();
-    for ((stream, handles), counted) in streams.clone().zip(handles(streams)).zip(&state.streams) {
+    for ((stream, handles), counted) in
+        streams.clone().zip(handles(streams, kept)).zip(&state.streams)
+    {
         for ((member, &handle), counted) in
             stream.members.iter().zip(&handles.members).zip(&counted.members)
         {

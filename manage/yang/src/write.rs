@@ -10,7 +10,7 @@ use onbeat_frer::spec::{
 use onbeat_wire::MacAddress;
 use serde_json::{Map, Value, json};
 
-use crate::handles::{StreamHandles, handles};
+use crate::handles::{KeptHandles, StreamHandles, handles};
 use crate::model::Interface;
 use crate::{ETHERNET, FRER, INTERFACES, STREAM_IDENTIFICATION};
 
@@ -21,10 +21,11 @@ use crate::{ETHERNET, FRER, INTERFACES, STREAM_IDENTIFICATION};
 pub fn configuration<'s>(
     interfaces: &[Interface],
     streams: impl IntoIterator<Item = &'s Stream, IntoIter: Clone>,
+    kept: &'s KeptHandles,
 ) -> (Value, Vec<String>) {
     let streams = streams.into_iter();
     let mut tables = Tables { interfaces, ..Tables::default() };
-    for (stream, handles) in streams.clone().zip(handles(streams)) {
+    for (stream, handles) in streams.clone().zip(handles(streams, kept)) {
         tables.add(stream, &handles);
     }
     tables.finish()

@@ -49,6 +49,9 @@ impl Arguments {
     pub(crate) fn execute(self) -> Result {
         if self.check {
             let mut config = exit::load_to_preview(&self.file, Config::load)?;
+            if nix::unistd::geteuid().is_root() {
+                config.load_stored()?;
+            }
             if let Some(backend) = self.backend {
                 config.set_backend(backend)?;
             }

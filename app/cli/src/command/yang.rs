@@ -1,12 +1,15 @@
 //! `onbeat yang`
 
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use onbeat_host::file;
 use onbeat_node::config::Config;
-use onbeat_node::yang::{self, NodeData};
+use onbeat_node::netconf::{ManagedNode, Session};
+use onbeat_node::yang::{self, Faults, NodeData, SetError};
 use onbeat_report::format::count;
+use serde_json::Value;
 
 use onbeat_terminal::exit::{self, CommandResult, Failure, Result};
 use onbeat_terminal::output;
@@ -16,7 +19,10 @@ use crate::node;
 /// Maximum length of a document: twice that of a node with 65,536 streams.
 const LONGEST: u64 = 128 << 20;
 
-/// Read and check nodes as JSON of IEEE YANG modules
+/// Octets of a session that are read at once.
+const LENGTH: usize = 1 << 16;
+
+/// Read, check and set nodes as JSON of IEEE YANG modules
 ///
 /// The JSON (RFC 7951) has data of ieee802-dot1cb-stream-identification, ieee802-dot1cb-mask-and-match,
 /// ieee802-dot1cb-frer of 2025-11-12 (Cor 1), and ietf-interfaces.
@@ -25,6 +31,7 @@ const LONGEST: u64 = 128 << 20;
 Examples:
   onbeat yang get bridge
   onbeat yang check bridge.json
+  onbeat yang set bridge bridge.json
 
 Exit status: 0 success, 1 the document has faults, 2 error.")]
 pub(crate) struct Arguments {
@@ -36,6 +43,8 @@ pub(crate) struct Arguments {
 enum Action {
     Get(GetOptions),
     Check(CheckOptions),
+    Set(SetOptions),
+    Netconf(NetconfOptions),
 }
 
 /// Print a running node, or the configuration of a file
@@ -75,11 +84,56 @@ struct CheckOptions {
     file: PathBuf,
 }
 
+/// Give a running node the streams of a document
+///
+/// Adds, changes and removes streams until the node has those of the document: all of them or, on an error, none. Each
+/// leaf that the node cannot set is printed with its path. The streams are stored: a restart and a reload keep them.
+/// Streams of the node's file change only there.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat yang get bridge --config > bridge.json
+  onbeat yang set bridge bridge.json
+  onbeat yang set bridge - --force
+
+Exit status: 0 success, 1 the document has faults (no stream is changed), 2 error (no stream is changed).")]
+struct SetOptions {
+    /// Name of the node, or path of its control socket
+    node: String,
+    /// Document, or - for standard input
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// Change a node that another system manages (managed-by in its file)
+    #[arg(long)]
+    force: bool,
+}
+
+/// Serve one NETCONF 1.1 session on standard input and output
+///
+/// For the SSH server: Subsystem netconf "/usr/bin/onbeat yang netconf bridge". Running is the configuration in effect,
+/// and startup adds the stored streams to the node's file. A message has at most 1 MiB and 32 levels.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat yang netconf bridge
+  onbeat yang netconf bridge --force
+
+Exit status: 0 the client closed the session, 2 error (no daemon answers, or the client broke the protocol).")]
+struct NetconfOptions {
+    /// Name of the node, or path of its control socket [default: the only running node]
+    node: Option<String>,
+    /// Change a node that another system manages (managed-by in its file)
+    #[arg(long)]
+    force: bool,
+}
+
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
         match self.action {
             Action::Get(GetOptions { source, config }) => get(&source, config),
             Action::Check(CheckOptions { file }) => check(&file),
+            Action::Set(SetOptions { node, file, force }) => set(&node, &file, force),
+            Action::Netconf(NetconfOptions { node, force }) => netconf(node.as_deref(), force),
         }
     }
 }
@@ -100,6 +154,66 @@ fn get(source: &str, config: bool) -> Result {
 }
 
 fn check(path: &Path) -> Result {
+    let (name, document) = read(path)?;
+    match yang::check(&document) {
+        Ok(document) => {
+            let interfaces = count(document.interfaces.len() as u64, "interface");
+            let streams = count(document.streams.len() as u64, "stream");
+            output::print(&format!("{name}: {interfaces}, {streams}\n"))?;
+            Ok(CommandResult::Success)
+        }
+        Err(faults) => Ok(report(&name, &faults)),
+    }
+}
+
+fn set(node: &str, path: &Path, force: bool) -> Result {
+    let (name, document) = read(path)?;
+    let mut client = node::connect(Some(node), "onbeat yang set")?;
+    match yang::set(&mut client, &document, (true, force), &name) {
+        Ok(done) => {
+            output::print(&format!("{}\n", done.unwrap_or_else(|| "no change".to_owned())))?;
+            Ok(CommandResult::Success)
+        }
+        Err(SetError::Faults(faults)) => Ok(report(&name, &faults)),
+        Err(error) => Err(Failure::from(error)),
+    }
+}
+
+/// Serves a session until a side ends it.
+fn netconf(node: Option<&str>, force: bool) -> Result {
+    let client = node::connect(node, "onbeat yang netconf")?;
+    let mut session = Session::new(ManagedNode::new(client, force)?, std::process::id());
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut octets = vec![0; LENGTH];
+    loop {
+        output.write_all(&session.output())?;
+        output.flush()?;
+        if session.is_closed() {
+            break;
+        }
+        match input.read(&mut octets) {
+            Ok(0) => session.end(),
+            Ok(length) => session.receive(&octets[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(Failure::new(format!("standard input: {error}"))),
+        }
+    }
+    match session.failure() {
+        Some(cause) => Err(Failure::new(format!("the NETCONF session ended: {cause}"))),
+        None => Ok(CommandResult::Success),
+    }
+}
+
+/// Prints the faults of a document.
+fn report(name: &str, faults: &Faults) -> CommandResult {
+    for fault in &faults.0 {
+        exit::warn(format!("{name}: {fault}"));
+    }
+    CommandResult::Negative
+}
+
+/// Reads a document; returns it with its name in messages.
+fn read(path: &Path) -> std::result::Result<(String, Value), Failure> {
     let is_input = path == Path::new("-");
     let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
     let octets = match is_input {
@@ -109,20 +223,7 @@ fn check(path: &Path) -> Result {
     let octets = octets.map_err(|error| Failure::new(format!("{name} cannot be read: {error}")))?;
     let document = serde_json::from_slice(&octets)
         .map_err(|error| Failure::new(format!("{name} is not JSON: {error}; correct it")))?;
-    match yang::check(&document) {
-        Ok(document) => {
-            let interfaces = count(document.interfaces.len() as u64, "interface");
-            let streams = count(document.streams.len() as u64, "stream");
-            output::print(&format!("{name}: {interfaces}, {streams}\n"))?;
-            Ok(CommandResult::Success)
-        }
-        Err(faults) => {
-            for fault in faults.0 {
-                exit::warn(format!("{name}: {fault}"));
-            }
-            Ok(CommandResult::Negative)
-        }
-    }
+    Ok((name, document))
 }
 
 #[cfg(test)]

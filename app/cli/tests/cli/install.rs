@@ -85,6 +85,7 @@ fn all_files_of_the_product_are_installed() {
         "lib/systemd/system/onbeat-metrics.socket",
         "share/onbeat/grafana/onbeat.json",
         "share/onbeat/prometheus/onbeat.rules.yml",
+        "share/onbeat/ssh/onbeat-netconf.conf",
         "share/onbeat/result.schema.json",
         "share/doc/onbeat/examples/reference.toml",
         "share/doc/onbeat/docs/explanation/architecture.md",

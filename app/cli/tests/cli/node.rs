@@ -31,6 +31,13 @@ fn answer(request: &Request) -> Reply {
             }
         }
         Request::Configuration => Response::Configuration { text: String::new() },
+        Request::StoredConfiguration => {
+            Response::StoredConfiguration { text: String::new(), of_file: 0 }
+        }
+        Request::SetStreams { remove, text, .. } => {
+            Response::Done { message: format!("{remove:?} {text:?}") }
+        }
+        Request::StoreStreams { remove, .. } => Response::Done { message: remove.to_string() },
         Request::SetNumber { stream, number, force } => {
             Response::Done { message: format!("{stream} {number} {force}") }
         }

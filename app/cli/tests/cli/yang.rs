@@ -220,7 +220,7 @@ fn get_running(test: &str, file: &Path, options: &[&str]) -> CommandOutput {
 #[test]
 fn the_state_of_a_node_is_valid_for_yanglint() {
     let Some(lint) = YangLint::new("state") else { return };
-    for example in ["reference", "listener-end-system", "relay-two-paths"] {
+    for example in ["reference", "listener-end-system", "relay-two-paths", "talker-end-system"] {
         let read = get_running("state", &root().join(format!("examples/{example}.toml")), &[]);
         assert_eq!(read.code, 0, "{}", read.err);
         let judged = lint.validate("data", &read.out);

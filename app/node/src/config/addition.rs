@@ -1,6 +1,8 @@
 //! `[[stream]]` tables for a running node: syntax and faults as in a file. The cost of the checks depends only on
 //! these streams, not on the number of streams of the node.
 
+use std::collections::HashSet;
+
 use onbeat_frer::spec::{PortId, Stream};
 
 use super::diagnostic::Source;
@@ -21,6 +23,10 @@ pub enum StreamOperation {
     Add,
     /// Replace the streams with the same names.
     Change,
+    /// Add new streams, and replace those with the same names.
+    Set,
+    /// Add streams of the second file to those of the node's file.
+    Store,
 }
 
 /// Streams for a running node.
@@ -62,10 +68,12 @@ impl Addition {
             table.finish();
             tables.blocks
         });
-        let already = if how == StreamOperation::Add { already } else { 0 };
+        let is_new = matches!(how, StreamOperation::Add | StreamOperation::Store);
+        let already = if is_new { already } else { 0 };
         let streams = block::unfold(&blocks, already, room, &faults);
         check::all(&streams, &blocks, ports, &faults);
         check::replicas(&streams, &blocks, ports, &faults);
+        block::notes(&blocks, &streams, &faults);
 
         let warnings = faults.into_result(&source)?;
         let (owners, streams) = streams.into_iter().unzip();
@@ -85,10 +93,11 @@ impl Addition {
         self.written.check(ports, mtu_of)
     }
 
-    /// Marks the draining members of the streams, which are running by now.
-    pub fn mark_draining(&self, running: &mut StreamSet) {
+    /// Notes the draining members and the handles of the streams, which are running by now.
+    pub fn note(&self, running: &mut StreamSet) {
         for (stream, &block) in self.streams.iter().zip(&self.blocks) {
-            running.set_draining(&stream.name, &self.written.blocks[block].draining);
+            let block = &self.written.blocks[block];
+            running.set_notes(&stream.name, &block.draining, block.handles.as_ref());
         }
     }
 
@@ -102,12 +111,19 @@ impl Addition {
         ports: &[PortConfig],
     ) -> Result<ReplacedStreams, ConfigError> {
         let faults = Faults::default();
+        let own: HashSet<&str> = self.streams.iter().map(|stream| stream.name.as_str()).collect();
         for (stream, &block) in self.streams.iter().zip(&self.blocks) {
             let name = &stream.name;
+            let block = &self.written.blocks[block];
+            block::one_handle_each(block, name, running.notes(), &own, &faults);
             let (message, help) = match (self.how, running.get(name)) {
                 (StreamOperation::Add, Some(_)) => (
                     format!("the node already has a stream {name:?}"),
                     "change it (onbeat stream change), or use another name",
+                ),
+                (StreamOperation::Store, Some(_)) => (
+                    format!("the node's file has a stream {name:?}, too"),
+                    "rename it there, or remove it from one of the files",
                 ),
                 (StreamOperation::Change, None) => (
                     format!("the node has no stream {name:?}"),
@@ -115,7 +131,7 @@ impl Addition {
                 ),
                 _ => continue,
             };
-            let place = &self.written.blocks[block].place;
+            let place = &block.place;
             faults.note(place.span.clone(), &place.path, message, help);
         }
         let mut before = ReplacedStreams::new();

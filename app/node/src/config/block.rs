@@ -5,10 +5,11 @@ use std::ops::Range;
 
 use onbeat_frer::spec::Stream;
 use onbeat_report::format::count as counted;
+use onbeat_yang::StreamHandles;
 
 use super::reader::{Faults, Value};
 use super::repeat::Repeat;
-use super::set::DrainingMembers;
+use super::set::StreamNotes;
 use super::text::is_name;
 
 /// A `[[stream]]` table: one stream, or `count` of them.
@@ -22,6 +23,8 @@ pub(super) struct Block {
     /// Members whose paths are being removed.
     pub(super) draining: Vec<usize>,
     pub(super) egress: Vec<Location>,
+    /// Handles of its first stream.
+    pub(super) handles: Option<StreamHandles>,
 }
 
 /// Location of a value in the file, for faults found later.
@@ -37,13 +40,37 @@ impl Location {
     }
 }
 
-/// The draining members of unfolded streams, by the name of the stream.
-pub(super) fn draining(blocks: &[Block], streams: &[(usize, Stream)]) -> DrainingMembers {
-    let members = |(block, stream): &(usize, Stream)| {
-        let members = &blocks[*block].draining;
-        (!members.is_empty()).then(|| (stream.name.clone(), members.clone()))
-    };
-    streams.iter().filter_map(members).collect()
+/// The notes of unfolded streams. Two streams with one handle are a fault.
+pub(super) fn notes(blocks: &[Block], streams: &[(usize, Stream)], faults: &Faults) -> StreamNotes {
+    let mut notes = StreamNotes::default();
+    for (block, stream) in streams {
+        let block = &blocks[*block];
+        one_handle_each(block, &stream.name, &notes, &HashSet::new(), faults);
+        notes.set(&stream.name, &block.draining, block.handles.as_ref());
+    }
+    notes
+}
+
+/// Refuses handles of a table that another stream keeps, except streams that are `replaced`.
+pub(super) fn one_handle_each(
+    block: &Block,
+    name: &str,
+    notes: &StreamNotes,
+    replaced: &HashSet<&str>,
+    faults: &Faults,
+) {
+    for handle in block.handles.iter().flat_map(StreamHandles::iter) {
+        let Some(other) = notes.owner(handle) else { continue };
+        if other == name || replaced.contains(other) {
+            continue;
+        }
+        faults.note(
+            block.place.span.clone(),
+            &block.place.path,
+            format!("stream {name:?} has handle {handle}, and stream {other:?} has it, too"),
+            "give each member its own handle, or remove the keys",
+        );
+    }
 }
 
 /// The streams of all tables, each with the index of its table. The node has `already` streams.

@@ -18,6 +18,7 @@ mod prp;
 mod recovery;
 mod repeat;
 mod set;
+mod stored;
 mod stream;
 mod wildcard;
 mod write;
@@ -40,6 +41,7 @@ use onbeat_frer_user::PollMode;
 use onbeat_host::{Error, PrivateDirectory};
 use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
+use onbeat_yang::KeptHandles;
 use sha2::{Digest, Sha256};
 
 use crate::control::in_directory;
@@ -55,8 +57,9 @@ pub(crate) use node::{PINS, default_pin};
 pub(crate) use prp::TRAILER;
 pub use prp::{LinkConfig, Protocol, UnsupportedBackend};
 pub use set::{ReplacedStreams, StreamSet};
+pub use stored::stored_text;
 pub use wildcard::WildcardConfig;
-pub use write::configuration_text;
+pub use write::{StreamKeys, add_stream, configuration_text};
 
 /// The configuration of a node.
 #[derive(Debug, Clone)]
@@ -74,9 +77,11 @@ pub struct Config {
     /// SHA-256 of the text, hexadecimal.
     pub sha256: String,
     written: SourceText,
+    /// Streams of the second file, which are among the streams.
+    stored: Option<Addition>,
     /// The owner of each frame, by the number of the stream.
     taken: set::FrameOwners,
-    draining: set::DrainingMembers,
+    notes: set::StreamNotes,
 }
 
 /// Source text of streams, for checks that follow later.
@@ -116,6 +121,8 @@ pub struct NodeConfig {
     pub tag: Option<String>,
     /// The system that changes the node; local changes are refused then.
     pub managed_by: Option<String>,
+    /// File of the streams that requests set and store.
+    pub stored_streams: PathBuf,
     /// Directory in a bpffs where the data plane is pinned.
     pub pin: PathBuf,
     /// Events of streams.
@@ -212,9 +219,9 @@ impl Config {
         let wildcards = wildcard::check(&wildcards, named, &node, &mut ports, wildcard, &faults);
         let taken = check::all(&streams, &blocks, &ports, &faults);
         check::replicas(&streams, &blocks, &ports, &faults);
+        let notes = block::notes(&blocks, &streams, &faults);
 
         let warnings = faults.into_result(&source)?;
-        let draining = block::draining(&blocks, &streams);
         let streams = streams.into_iter().map(|(_, stream)| stream).collect();
         Ok(Config {
             node,
@@ -224,8 +231,9 @@ impl Config {
             wildcards,
             sha256: sha256(text),
             written: SourceText { source, warnings, blocks, control },
+            stored: None,
             taken,
-            draining,
+            notes,
         })
     }
 
@@ -260,8 +268,8 @@ impl Config {
     /// The parts required while the node runs: the streams can be replaced; their locations in the file are
     /// dropped.
     pub fn into_parts(self) -> ConfigParts {
-        let Self { node, ports, prp, wildcards, streams, taken, draining, sha256, .. } = self;
-        let streams = StreamSet::new(streams, taken, draining);
+        let Self { node, ports, prp, wildcards, streams, taken, notes, sha256, .. } = self;
+        let streams = StreamSet::new(streams, taken, notes);
         ConfigParts { node, ports, prp, wildcards, streams, sha256 }
     }
 
@@ -302,9 +310,20 @@ impl Config {
 
     /// The names of streams with members whose paths are being removed, sorted.
     pub fn draining_streams(&self) -> impl Iterator<Item = &str> {
-        let mut names: Vec<&str> = self.draining.keys().map(String::as_str).collect();
+        let mut names: Vec<&str> = self.notes.draining.keys().map(String::as_str).collect();
         names.sort_unstable();
         names.into_iter()
+    }
+
+    /// The keys of a stream that the data plane does not have.
+    pub fn keys(&self, name: &str) -> StreamKeys<'_> {
+        let draining = self.notes.draining.get(name).map_or(&[][..], Vec::as_slice);
+        (draining, self.notes.handles.get(name))
+    }
+
+    /// The handles that streams keep.
+    pub fn kept_handles(&self) -> &KeptHandles {
+        &self.notes.handles
     }
 
     /// The port with this [`PortId`].

@@ -27,6 +27,9 @@ impl Config {
         &self,
         mtu_of: impl Fn(&PortConfig) -> Option<u32>,
     ) -> Result<Warnings, ConfigError> {
+        if let Some(stored) = &self.stored {
+            stored.check(&self.ports, &mtu_of)?;
+        }
         self.written.check(&self.ports, mtu_of)
     }
 }

@@ -17,7 +17,7 @@ use super::{
     Backend, EventsConfig, InterfaceKind, Mode, NodeConfig, PortConfig, PortIds, Promiscuous,
     Protocol, VETH_SUFFIX,
 };
-use super::{events, interface, prp, realtime};
+use super::{events, interface, prp, realtime, stored};
 
 /// Default of `max-streams`.
 const DEFAULT_MAX_STREAMS: u32 = 4096;
@@ -49,11 +49,13 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
         readers: None,
         tag: None,
         managed_by: None,
+        stored_streams: PathBuf::new(),
         pin: PathBuf::new(),
         events: EventsConfig::default(),
         guard: None,
     };
     let (mut control, mut pin, mut control_at) = (None, None, None);
+    let mut stored = None;
     if let Some(mut table) = value.and_then(|value| value.table()) {
         if let Some(name) = table.take("name").and_then(|value| read_name(&value)) {
             config.name = name;
@@ -80,11 +82,13 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
         config.readers = table.take("readers").and_then(|value| read_group(&value));
         config.tag = table.take("tag").and_then(|value| read_name(&value));
         config.managed_by = table.take("managed-by").and_then(|value| read_name(&value));
+        stored = table.take("stored-streams").and_then(|value| read_file(&value));
         pin = table.take("pin").and_then(|value| read_pin(&value));
         table.finish();
     }
     config.control = control
         .unwrap_or_else(|| Path::new(onbeat_host::RUN).join(format!("{}.sock", config.name)));
+    config.stored_streams = stored.unwrap_or_else(|| stored::default_file(&config.name));
     config.pin = pin.unwrap_or_else(|| default_pin(&config.name));
     (config, control_at)
 }
@@ -101,6 +105,19 @@ fn path(value: &Value<'_>, longest: usize) -> Option<PathBuf> {
     } else {
         return Some(text.into());
     }
+    None
+}
+
+/// A file to write.
+fn read_file(value: &Value<'_>) -> Option<PathBuf> {
+    let file = path(value, 4095)?;
+    if file.file_name().is_some() {
+        return Some(file);
+    }
+    value.fault(
+        format!("{file:?} does not end in a file name"),
+        "write it such as /var/lib/onbeat/a.toml",
+    );
     None
 }
 

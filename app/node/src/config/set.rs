@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use onbeat_frer::identify::{MemberRef, Table};
 use onbeat_frer::spec::{Recovery, Stream};
+use onbeat_yang::{KeptHandles, StreamHandles};
+
+use super::StreamKeys;
 
 /// The members that own frames, by port. One lookup finds a conflict, independent of their number.
 #[derive(Debug, Clone, Default)]
@@ -36,8 +39,50 @@ impl FrameOwners {
     }
 }
 
-/// Members of streams whose paths are being removed, by name of the stream.
-pub(super) type DrainingMembers = HashMap<String, Vec<usize>>;
+/// Keys of streams that the data plane does not have.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StreamNotes {
+    /// Members of streams whose paths are being removed, by name of the stream.
+    pub(super) draining: HashMap<String, Vec<usize>>,
+    /// Handles of streams that keep theirs.
+    pub(super) handles: KeptHandles,
+    /// The streams of these handles.
+    owners: HashMap<u32, String>,
+}
+
+impl StreamNotes {
+    /// Sets the notes of a stream. Without handles it keeps those before.
+    pub(super) fn set(&mut self, name: &str, draining: &[usize], handles: Option<&StreamHandles>) {
+        match draining {
+            [] => self.draining.remove(name),
+            _ => self.draining.insert(name.to_owned(), draining.to_vec()),
+        };
+        if let Some(handles) = handles {
+            self.release(name);
+            self.owners.extend(handles.iter().map(|handle| (handle, name.to_owned())));
+            self.handles.insert(name.to_owned(), handles.clone());
+        }
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.draining.remove(name);
+        self.release(name);
+    }
+
+    fn release(&mut self, name: &str) {
+        for handle in self.handles.remove(name).iter().flat_map(StreamHandles::iter) {
+            // Another stream of the same change may have it by now.
+            if self.owners.get(&handle).is_some_and(|owner| owner == name) {
+                self.owners.remove(&handle);
+            }
+        }
+    }
+
+    /// The stream that keeps a handle.
+    pub(super) fn owner(&self, handle: u32) -> Option<&str> {
+        self.owners.get(&handle).map(String::as_str)
+    }
+}
 
 /// Streams with unique names and disjoint frames.
 #[derive(Debug, Clone, Default)]
@@ -46,7 +91,7 @@ pub struct StreamSet {
     streams: BTreeMap<u32, Stream>,
     places: HashMap<String, u32>,
     taken: FrameOwners,
-    draining: DrainingMembers,
+    notes: StreamNotes,
 }
 
 /// Streams before a replacement, by name; `None` for new streams.
@@ -64,10 +109,15 @@ pub(super) struct Conflict {
 
 impl StreamSet {
     /// Streams with disjoint frames; `taken` holds their owners by number.
-    pub(super) fn new(streams: Vec<Stream>, taken: FrameOwners, draining: DrainingMembers) -> Self {
+    pub(super) fn new(streams: Vec<Stream>, taken: FrameOwners, notes: StreamNotes) -> Self {
         let numbered = || (0u32..).zip(&streams);
         let places = numbered().map(|(place, stream)| (stream.name.clone(), place)).collect();
-        Self { places, taken, draining, streams: (0..).zip(streams).collect() }
+        Self { places, taken, notes, streams: (0..).zip(streams).collect() }
+    }
+
+    /// The streams in order, the owners of frames and the notes.
+    pub(super) fn into_parts(self) -> (Vec<Stream>, FrameOwners, StreamNotes) {
+        (self.streams.into_values().collect(), self.taken, self.notes)
     }
 
     /// Number of streams.
@@ -92,15 +142,31 @@ impl StreamSet {
 
     /// The members of a stream whose paths are being removed.
     pub fn draining(&self, name: &str) -> &[usize] {
-        self.draining.get(name).map_or(&[], Vec::as_slice)
+        self.notes.draining.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Sets the members of a stream whose paths are being removed.
-    pub(super) fn set_draining(&mut self, name: &str, members: &[usize]) {
-        match members {
-            [] => self.draining.remove(name),
-            _ => self.draining.insert(name.to_owned(), members.to_vec()),
-        };
+    /// The keys of a stream that the data plane does not have.
+    pub fn keys(&self, name: &str) -> StreamKeys<'_> {
+        (self.draining(name), self.notes.handles.get(name))
+    }
+
+    /// The handles that streams keep.
+    pub fn kept_handles(&self) -> &KeptHandles {
+        &self.notes.handles
+    }
+
+    pub(super) fn notes(&self) -> &StreamNotes {
+        &self.notes
+    }
+
+    /// Sets the notes of a stream.
+    pub(super) fn set_notes(
+        &mut self,
+        name: &str,
+        draining: &[usize],
+        handles: Option<&StreamHandles>,
+    ) {
+        self.notes.set(name, draining, handles);
     }
 
     /// Sets the parameters of a stream's sequence recovery.
@@ -115,7 +181,7 @@ impl StreamSet {
     pub fn remove(&mut self, name: &str) -> Option<Stream> {
         let stream = self.streams.remove(&self.places.remove(name)?)?;
         self.taken.remove(&stream, stream.members.len());
-        self.draining.remove(name);
+        self.notes.remove(name);
         Some(stream)
     }
 

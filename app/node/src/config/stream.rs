@@ -1,6 +1,9 @@
 //! The `[[stream]]` tables.
 
+use std::collections::HashSet;
+
 use onbeat_frer::spec::{Egress, MAX_EGRESS, Member, PortId, SequenceTag, Stream};
+use onbeat_yang::{MAX_HANDLE, StreamHandles};
 
 use super::block::{Block, Location};
 use super::identify::Selection;
@@ -54,8 +57,12 @@ fn read(value: &Value<'_>, ports: &PortIds, faults: &Faults) -> Option<StreamTab
     let generate = generate_value.as_ref().and_then(|value| value.flag()).unwrap_or(false);
     let recover_value = table.take("recover");
     let (members, wildcards) = read_members(&mut table, ports);
-    let (egress, egress_places) = read_egress(&mut table, ports);
+    let (egress, egress_sources): (Vec<_>, Vec<_>) =
+        read_egress(&mut table, ports).into_iter().unzip();
     if !wildcards.is_empty() {
+        for source in egress_sources.iter().filter(|source| source.handle.is_some()) {
+            source.fault(faults, "a wildcard has no handles", "remove this key");
+        }
         let stream = wildcard::StreamKeys {
             name: name?,
             place: place?,
@@ -65,7 +72,7 @@ fn read(value: &Value<'_>, ports: &PortIds, faults: &Faults) -> Option<StreamTab
             members: members.into_iter().map(|(member, source)| (member, source.place)).collect(),
             wildcards,
             egress,
-            egress_places,
+            egress_places: egress_sources.into_iter().map(|source| source.place).collect(),
         };
         let wildcard = wildcard::read(&table, stream, faults);
         table.finish();
@@ -81,6 +88,7 @@ fn read(value: &Value<'_>, ports: &PortIds, faults: &Faults) -> Option<StreamTab
     let (members, sources): (Vec<_>, Vec<_>) = members.into_iter().unzip();
     let draining = (0..).zip(&sources).filter(|(_, source)| source.is_draining);
     let draining = draining.map(|(member, _)| member).collect();
+    let handles = read_handles(&sources, &egress_sources, repeat.count == 1, faults);
     let numbered = egress.iter().any(|egress| egress.tag == SequenceTag::RTag);
     if let (Some(value), true, false) = (&generate_value, generate, numbered || egress.is_empty()) {
         value.fault(
@@ -95,18 +103,61 @@ fn read(value: &Value<'_>, ports: &PortIds, faults: &Faults) -> Option<StreamTab
         place: place?,
         members: sources.into_iter().map(|source| source.place).collect(),
         draining,
-        egress: egress_places,
+        egress: egress_sources.into_iter().map(|source| source.place).collect(),
+        handles,
     }))
 }
 
-/// A member in the file.
-struct MemberSource {
+/// A member or an egress entry in the file.
+struct EntrySource {
     place: Location,
     is_draining: bool,
+    /// Its handle in YANG documents.
+    handle: Option<u32>,
+}
+
+impl EntrySource {
+    /// Records a fault of the handle.
+    fn fault(&self, faults: &Faults, message: &str, help: &str) {
+        faults.note(self.place.span.clone(), &format!("{}.handle", self.place.path), message, help);
+    }
+}
+
+/// The handles of a stream, if its members have such a key.
+fn read_handles(
+    members: &[EntrySource],
+    egress: &[EntrySource],
+    is_single: bool,
+    faults: &Faults,
+) -> Option<StreamHandles> {
+    let mut known = HashSet::new();
+    let with_key = members.iter().chain(egress).filter(|source| source.handle.is_some());
+    for source in with_key {
+        if !is_single {
+            source.fault(
+                faults,
+                "several streams cannot have one handle",
+                "remove count or this key",
+            );
+        } else if !source.handle.is_some_and(|handle| known.insert(handle)) {
+            source.fault(faults, "the stream has this handle twice", "write another number");
+        }
+    }
+    if known.is_empty() {
+        return None;
+    }
+    for source in members.iter().filter(|source| source.handle.is_none()) {
+        let help = "add it to all members of the stream, or remove it everywhere";
+        source.fault(faults, "the key is missing", help);
+    }
+    Some(StreamHandles {
+        members: members.iter().filter_map(|source| source.handle).collect(),
+        egress: egress.iter().map(|source| source.handle).collect(),
+    })
 }
 
 /// The members that identify frames of a named stream, and those of wildcards.
-type Members<'a> = (Vec<(Member, MemberSource)>, Vec<wildcard::WildcardMember<'a>>);
+type Members<'a> = (Vec<(Member, EntrySource)>, Vec<wildcard::WildcardMember<'a>>);
 
 fn read_members<'a>(table: &mut Table<'a>, ports: &PortIds) -> Members<'a> {
     let example = "[{ port = \"talker\", identify = { type = \"null\", ... } }]";
@@ -125,7 +176,7 @@ fn read_members<'a>(table: &mut Table<'a>, ports: &PortIds) -> Members<'a> {
         let individual = table.take("individual");
         let draining = table.take("draining");
         let is_draining = draining.as_ref().and_then(|value| value.flag()).unwrap_or(false);
-        let source = MemberSource { place: Location::of(&value), is_draining };
+        let place = Location::of(&value);
         match selection {
             Some(Selection::Wildcard(scope)) => {
                 if let Some(value) = draining {
@@ -138,6 +189,7 @@ fn read_members<'a>(table: &mut Table<'a>, ports: &PortIds) -> Members<'a> {
             selection => {
                 let individual =
                     individual.and_then(|value| recovery::read(&value, Scope::Individual));
+                let source = EntrySource { place, is_draining, handle: handle(&mut table) };
                 table.finish();
                 let Some(Selection::Stream(identification)) = selection else { return None };
                 members.0.push((Member { port: port?.0, identification, individual }, source));
@@ -149,7 +201,7 @@ fn read_members<'a>(table: &mut Table<'a>, ports: &PortIds) -> Members<'a> {
     members
 }
 
-fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Egress>, Vec<Location>) {
+fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> Vec<(Egress, EntrySource)> {
     let example = "[{ port = \"path1\", tag = \"r-tag\" }]";
     let values = table.require("egress", example);
     let array = values.as_ref().and_then(|value| value.array()).unwrap_or_default();
@@ -175,6 +227,7 @@ fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Egress>, Vec<Loca
             ])
         });
         let rewrite = identify::rewrite(&mut table);
+        let handle = handle(&mut table);
         table.finish();
         let (port, port_value) = port?;
         if seen.contains(&port) {
@@ -185,9 +238,15 @@ fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Egress>, Vec<Loca
         }
         seen.push(port);
         let egress = Egress { port, tag: tag.unwrap_or(SequenceTag::Keep), rewrite };
-        Some((egress, Location::of(value)))
+        let place = Location::of(value);
+        Some((egress, EntrySource { place, is_draining: false, handle }))
     };
-    array.iter().filter_map(read).unzip()
+    array.iter().filter_map(read).collect()
+}
+
+/// Reads the key `handle`, the number of a stream in YANG documents.
+fn handle(table: &mut Table<'_>) -> Option<u32> {
+    table.take("handle").and_then(|value| value.number(1..=MAX_HANDLE))
 }
 
 /// Reads the key `port`, the name of a port.

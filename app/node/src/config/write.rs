@@ -8,19 +8,20 @@ use onbeat_frer::spec::{
     VlanAction, VlanMatch,
 };
 use onbeat_wire::MacAddress;
+use onbeat_yang::StreamHandles;
 use toml::Value;
 
 use super::{InterfaceKind, NodeConfig, PortConfig};
 
 /// Returns the text of a configuration with these ports and streams, without PRP, wildcards and other keys of the node.
-/// `draining` returns the members of a stream whose paths are being removed.
+/// `notes` returns the members of a stream whose paths are being removed, and the handles that it keeps.
 ///
 /// Parameters that follow the measured paths have their present values.
 pub fn configuration_text<'s, 'd>(
     node: &NodeConfig,
     ports: &[PortConfig],
     streams: impl IntoIterator<Item = &'s Stream>,
-    draining: impl Fn(&str) -> &'d [usize],
+    notes: impl Fn(&str) -> StreamKeys<'d>,
 ) -> String {
     let mut text = format!(
         "[node]\nname = {}\nbackend = \"{}\"\nmax-streams = {}\n",
@@ -40,13 +41,22 @@ pub fn configuration_text<'s, 'd>(
         }
     }
     for stream in streams {
-        add_stream(&mut text, ports, stream, draining(&stream.name));
+        add_stream(&mut text, ports, stream, notes(&stream.name));
     }
     text
 }
 
+/// Keys of a stream that the data plane does not have: its draining members, and the handles that it keeps.
+pub type StreamKeys<'d> = (&'d [usize], Option<&'d StreamHandles>);
+
 /// Adds the table of a stream.
-fn add_stream(text: &mut String, ports: &[PortConfig], stream: &Stream, draining: &[usize]) {
+pub fn add_stream(
+    text: &mut String,
+    ports: &[PortConfig],
+    stream: &Stream,
+    (draining, handles): StreamKeys<'_>,
+) {
+    let handle = |handle: Option<u32>| handle.map(|handle| format!("handle = {handle}"));
     let port = |id: onbeat_frer::spec::PortId| quoted(&ports[usize::from(id.0)].name);
     *text += &format!("[[stream]]\nname = {}\n", quoted(&stream.name));
     if stream.generate {
@@ -65,10 +75,11 @@ fn add_stream(text: &mut String, ports: &[PortConfig], stream: &Stream, draining
         if draining.contains(&number) {
             keys.push("draining = true".to_owned());
         }
+        keys.extend(handle(handles.and_then(|own| own.members.get(number).copied())));
         *text += &format!("  {},\n", table(&keys));
     }
     *text += "]\negress = [\n";
-    for egress in &stream.egress {
+    for (number, egress) in stream.egress.iter().enumerate() {
         let tag = match egress.tag {
             SequenceTag::Keep => "keep",
             SequenceTag::RTag => "r-tag",
@@ -76,6 +87,7 @@ fn add_stream(text: &mut String, ports: &[PortConfig], stream: &Stream, draining
         };
         let mut keys = vec![format!("port = {}", port(egress.port)), format!("tag = \"{tag}\"")];
         keys.extend(edit(&egress.rewrite));
+        keys.extend(handle(handles.and_then(|own| own.egress.get(number).copied().flatten())));
         *text += &format!("  {},\n", table(&keys));
     }
     *text += "]\n";

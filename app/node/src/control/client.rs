@@ -277,6 +277,11 @@ impl Client {
         Ok(Client { stream: BufReader::new(stream), path: owned })
     }
 
+    /// Its socket.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// PID of the process that listens on the socket; `None` if it is in another PID namespace.
     pub fn listener(&self) -> Option<u32> {
         let peer = getsockopt(self.stream.get_ref(), sockopt::PeerCredentials).ok()?;
@@ -376,6 +381,17 @@ impl Client {
     pub fn configuration(&mut self) -> Result<String, ClientError> {
         match self.request(&Request::Configuration)? {
             Response::Configuration { text } => Ok(text),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Queries ports and streams after a restart, and the number of streams that are those of the node's file.
+    ///
+    /// # Errors
+    /// The node does not respond, or refuses.
+    pub fn stored_configuration(&mut self) -> Result<(String, usize), ClientError> {
+        match self.request(&Request::StoredConfiguration)? {
+            Response::StoredConfiguration { text, of_file } => Ok((text, of_file)),
             _ => Err(ClientError::Unexpected),
         }
     }

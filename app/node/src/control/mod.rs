@@ -55,6 +55,8 @@ pub enum Request {
     Show,
     /// Queries ports and streams as they run, as text of a configuration file.
     Configuration,
+    /// Queries ports and streams after a restart: of the file and the stored streams.
+    StoredConfiguration,
     /// Queries the state of few streams; no other stream is read.
     Streams {
         /// Their names.
@@ -143,6 +145,28 @@ pub enum Request {
         #[serde(default)]
         force: bool,
     },
+    /// Removes streams, and adds or replaces those of a text: all of them, or none.
+    SetStreams {
+        /// Names of streams to remove.
+        remove: Vec<String>,
+        /// `[[stream]]` tables; empty: none.
+        text: String,
+        /// Name of the text in messages.
+        file: String,
+        /// Whether to store the streams for later starts and reloads.
+        store: bool,
+        /// Whether another system may manage the node.
+        #[serde(default)]
+        force: bool,
+    },
+    /// Stores the running streams that are not of the file for later starts and reloads.
+    StoreStreams {
+        /// Whether to remove the stored streams instead.
+        remove: bool,
+        /// Whether another system may manage the node.
+        #[serde(default)]
+        force: bool,
+    },
     /// Reloads the configuration file.
     Reload {
         /// Whether another system may manage the node.
@@ -171,6 +195,9 @@ impl Request {
             | Self::AddStreams { .. }
             | Self::ChangeStreams { .. }
             | Self::RemoveStreams { .. }
+            | Self::SetStreams { .. }
+            | Self::StoreStreams { .. }
+            | Self::StoredConfiguration
             | Self::Reload { .. }
             | Self::Stop => false,
         }
@@ -184,6 +211,8 @@ impl Request {
             | Self::AddStreams { force, .. }
             | Self::ChangeStreams { force, .. }
             | Self::RemoveStreams { force, .. }
+            | Self::SetStreams { force, .. }
+            | Self::StoreStreams { force, .. }
             | Self::Reload { force } => !force,
             _ => false,
         }
@@ -247,6 +276,13 @@ pub enum Response {
     Configuration {
         /// Text of a file with the ports and streams, without PRP, wildcards and other keys of the node.
         text: String,
+    },
+    /// To [`Request::StoredConfiguration`].
+    StoredConfiguration {
+        /// Text as of [`Response::Configuration`].
+        text: String,
+        /// Number of streams that are those of the node's file, which are the first.
+        of_file: usize,
     },
     /// To [`Request::Streams`].
     Streams {

@@ -13,7 +13,6 @@ use onbeat_frer_user::{Options as UserOptions, PollMode, UserPlane};
 use onbeat_frer_xdp::{
     Error as PlaneError, Options as PlaneOptions, PinDirectory, PinOwner, Plane,
 };
-use onbeat_host::trust;
 use onbeat_netdev::{Link, LinkEvent, Namespace};
 use onbeat_realtime::Profile;
 
@@ -240,7 +239,7 @@ impl Node {
     /// # Errors
     /// The file cannot be used; the node keeps its configuration.
     pub(super) fn reload(&mut self) -> Result<()> {
-        let mut new = trust::load(&self.file, Config::load)?;
+        let mut new = Config::load_with_stored(&self.file)?;
         self.keep_adapted(&mut new.streams);
         if let Some(backend) = self.backend_override {
             new.set_backend(backend)?;

@@ -1,17 +1,19 @@
 //! Addition, change and removal of single streams without the file. The next reload of the file, or the next start,
 //! restores the streams of the file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use onbeat_frer::dataplane::Changes;
 use onbeat_frer::spec::Stream;
+use onbeat_host::trust;
+use onbeat_yang::{StreamHandles, handles};
 
 use super::assembly::{Node, log_warnings, sweep_interval};
 use super::attach::EgressPorts;
 use super::error::{Error, Result};
 use super::events::EventSubject;
-use super::setup::names;
-use crate::config::{Addition, NodeConfig, StreamOperation};
+use super::setup::{Setup, names};
+use crate::config::{Addition, Config, NodeConfig, StreamOperation, stored_text};
 use crate::control::EventDetail;
 
 impl Node {
@@ -44,24 +46,136 @@ impl Node {
                 return Err(error);
             }
         };
-        addition.mark_draining(&mut self.setup.streams);
+        addition.note(&mut self.setup.streams);
         self.keep_counters(counted);
         log_warnings(&warnings);
-        for stream in &addition.streams {
+        let what =
+            self.changed(addition.streams.iter().map(|stream| stream.name.as_str()), changes);
+        self.watch(&addition.streams);
+        Ok(what)
+    }
+
+    /// Monitors new and changed streams.
+    fn watch(&mut self, streams: &[Stream]) {
+        for stream in streams {
             self.watcher.set(stream, self.setup.streams.draining(&stream.name));
             let sweep = [self.sweep, sweep_interval(stream)];
             self.sweep = sweep.into_iter().flatten().min();
         }
-        let what =
-            self.changed(addition.streams.iter().map(|stream| stream.name.as_str()), changes);
         // Frames may be forwarded to ports that cannot transmit them in this mode.
-        if self.setup.connect(&addition.streams) {
+        if self.setup.connect(streams) {
             let layout = self.setup.layout();
             // The streams are added, independent of the drivers.
             self.report_frame_loss(&layout, EgressPorts::All)
                 .unwrap_or_else(|error| tracing::error!("{error}"));
         }
+    }
+
+    /// Removes streams, and adds or changes those of `[[stream]]` tables: all of them, or none. With `store`, they are
+    /// in the file of stored streams afterwards.
+    ///
+    /// # Errors
+    /// Those of [`Node::put_streams`], [`Node::remove_streams`] and [`Node::store_streams`].
+    pub(super) fn set_streams(
+        &mut self,
+        gone: &[String],
+        (text, file): (&str, &str),
+        store: bool,
+    ) -> Result<EventDetail> {
+        self.check_removable(gone)?;
+        let setup = &self.setup;
+        let room = (0, setup.node.max_streams);
+        let read = || Addition::parse(text, file, StreamOperation::Set, &setup.ports, room);
+        let mut addition = (!text.is_empty()).then(read).transpose()?;
+        let new = addition.as_mut().map_or(&mut [][..], |addition| &mut addition.streams);
+        self.keep_adapted(new);
+        new.iter().try_for_each(|stream| self.refuse_wildcard(&stream.name))?;
+        let mtu = |port: &_| self.devices.mtu(port);
+        let warnings = addition.as_ref().map(|new| new.check(&setup.ports, mtu)).transpose()?;
+        let (new, gone) = (addition.as_ref().map_or(&[][..], |new| &new.streams), unique(gone));
+        let names_of_new = new.iter().map(|stream| stream.name.as_str());
+        let subjects: Vec<&str> = gone.iter().copied().chain(names_of_new).collect();
+        let counted = self.read_shares(subjects.iter().copied())?;
+
+        let before = self.setup.streams.clone();
+        let changed = self.exchange(&gone, addition.as_ref(), store);
+        let changes = changed.inspect_err(|_| self.setup.streams = before)?;
+        self.keep_counters(counted);
+        warnings.iter().for_each(log_warnings);
+        gone.iter().for_each(|name| self.watcher.remove(name));
+        let what = self.changed(subjects.into_iter(), changes);
+        self.watch(new);
         Ok(what)
+    }
+
+    fn exchange(
+        &mut self,
+        gone: &[&str],
+        addition: Option<&Addition>,
+        store: bool,
+    ) -> Result<Changes> {
+        let Setup { streams, ports, node, .. } = &mut self.setup;
+        gone.iter().for_each(|name| _ = streams.remove(name));
+        if let Some(addition) = addition {
+            addition.enter(streams, ports)?;
+            addition.note(streams);
+        }
+        let (present, room) = (streams.len(), node.max_streams);
+        if present > room as usize {
+            return Err(Error::NoRoom { present, room });
+        }
+        // The file first: it can be restored without a trace.
+        let former = store.then(|| self.store_streams()).transpose()?;
+        let new = addition.map_or(&[][..], |addition| &addition.streams);
+        let changed = self.plane.change(&names(&self.setup.ports), gone, new);
+        if let (Err(_), Some(former)) = (&changed, former) {
+            self.setup.node.store_text(former.as_deref())?;
+        }
+        changed
+    }
+
+    /// Writes the running streams that are not of the node's file to the file of stored streams; returns its former
+    /// text.
+    ///
+    /// # Errors
+    /// Streams of the node's file run otherwise, or exclude the others; the file cannot be written.
+    pub(super) fn store_streams(&self) -> Result<Option<String>> {
+        let Setup { streams, ports, node, .. } = &self.setup;
+        let file = || self.file.display().to_string();
+        let mut of_file = trust::load(&self.file, Config::load)?;
+        self.keep_adapted(&mut of_file.streams);
+        for stream in &of_file.streams {
+            let how = match streams.get(&stream.name) {
+                Some(running) if running == stream => continue,
+                Some(_) => "differs in",
+                None => "is only in",
+            };
+            let stream = stream.name.clone();
+            return Err(Error::OfFile { stream, how, file: file() });
+        }
+        let known: HashSet<&str> = of_file.streams.iter().map(|stream| &*stream.name).collect();
+        let own: Vec<_> = handles(streams.iter(), streams.kept_handles()).collect();
+        let others = streams.iter().zip(&own).filter(|(stream, _)| !known.contains(&*stream.name));
+        let with_keys = others.map(|(stream, own): (&Stream, &StreamHandles)| {
+            (stream, (streams.draining(&stream.name), Some(own)))
+        });
+        let text = stored_text(ports, with_keys);
+        if let Some(text) = &text {
+            of_file.add_stored(text)?;
+        }
+        let former = node.stored_text()?;
+        node.store_text(text.as_deref())?;
+        Ok(former)
+    }
+
+    /// The configuration after a restart: of the file and the stored streams.
+    ///
+    /// # Errors
+    /// A file cannot be used.
+    pub(super) fn stored(&self) -> Result<Config> {
+        let mut config = Config::load_with_stored(&self.file)?;
+        self.keep_adapted(&mut config.streams);
+        Ok(config)
     }
 
     /// Removes streams: all of them, or none.
@@ -69,14 +183,8 @@ impl Node {
     /// # Errors
     /// A stream does not exist; the data plane refuses.
     pub(super) fn remove_streams(&mut self, gone: &[String]) -> Result<EventDetail> {
-        for name in gone {
-            self.refuse_wildcard(name)?;
-        }
-        if let Some(stream) = gone.iter().find(|name| self.setup.streams.get(name).is_none()) {
-            return Err(Error::NoStream { stream: stream.clone() });
-        }
-        let gone: BTreeSet<&str> = gone.iter().map(String::as_str).collect();
-        let gone: Vec<&str> = gone.into_iter().collect();
+        self.check_removable(gone)?;
+        let gone = unique(gone);
         let counted = self.read_shares(gone.iter().copied())?;
         let changes = self.plane.change(&names(&self.setup.ports), &gone, &[])?;
         for name in &gone {
@@ -85,6 +193,16 @@ impl Node {
         }
         self.keep_counters(counted);
         Ok(self.changed(gone.into_iter(), changes))
+    }
+
+    fn check_removable(&self, gone: &[String]) -> Result<()> {
+        for name in gone {
+            self.refuse_wildcard(name)?;
+        }
+        match gone.iter().find(|name| self.setup.streams.get(name).is_none()) {
+            Some(stream) => Err(Error::NoStream { stream: stream.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// Refuses a change while another system manages the node.
@@ -118,4 +236,10 @@ impl Node {
         self.events.record(&subject, what.clone());
         what
     }
+}
+
+/// Names, each once.
+fn unique(names: &[String]) -> Vec<&str> {
+    let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+    names.into_iter().collect()
 }

@@ -209,6 +209,29 @@ pub enum Error {
         /// The system.
         manager: String,
     },
+    /// Stored streams are additional to those of the file.
+    #[error(
+        "stream {stream:?} {how} the node's file {file}, and the streams that are set are stored beside it; change the \
+         stream there, then run onbeat reload"
+    )]
+    OfFile {
+        /// Its name.
+        stream: String,
+        /// Its difference from the running stream.
+        how: &'static str,
+        /// The file.
+        file: String,
+    },
+    /// More streams than the tables have room for.
+    #[error(
+        "max-streams is {room}, and the node would have {present}; raise max-streams under [node], or remove streams"
+    )]
+    NoRoom {
+        /// Number of streams.
+        present: usize,
+        /// Number of places.
+        room: u32,
+    },
     /// The stream does not exist.
     #[error("the node has no stream {stream:?}; onbeat show lists the streams")]
     NoStream {

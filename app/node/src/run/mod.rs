@@ -46,7 +46,6 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use onbeat_frer_xdp::PinDirectory;
-use onbeat_host::trust;
 use onbeat_irq_guard::Background;
 use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
@@ -119,7 +118,7 @@ enum ExitAction {
 /// # Errors
 /// The node cannot start, or the daemon cannot wait for events.
 pub fn run(file: &Path, options: Options) -> Result<bool> {
-    let mut config = trust::load(file, Config::load)?;
+    let mut config = Config::load_with_stored(file)?;
     if let Some(backend) = options.backend {
         config.set_backend(backend)?;
     }
@@ -423,10 +422,19 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
         Request::Configuration => {
             let setup = &node.setup;
             let streams = &setup.streams;
-            let draining = |name: &str| streams.draining(name);
-            let text = configuration_text(&setup.node, &setup.ports, streams.iter(), draining);
+            let keys = |name: &str| streams.keys(name);
+            let text = configuration_text(&setup.node, &setup.ports, streams.iter(), keys);
             Response::Configuration { text }
         }
+        Request::StoredConfiguration => match node.stored() {
+            Ok(config) => {
+                let of_file = config.streams_of_file();
+                let keys = |name: &str| config.keys(name);
+                let text = configuration_text(&config.node, &config.ports, &config.streams, keys);
+                Response::StoredConfiguration { text, of_file }
+            }
+            Err(error) => failed(error),
+        },
         Request::Summary { streams, limit } => match summary::read(node, streams, *limit) {
             Ok(summary) => Response::Summary { summary: Box::new(summary) },
             Err(error) => failed(error),
@@ -483,6 +491,17 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
         Request::RemoveStreams { streams, .. } => {
             node.remove_streams(streams).map_or_else(failed, |made| done(made.to_string()))
         }
+        Request::SetStreams { remove, text, file, store, .. } => node
+            .set_streams(remove, (text, file), *store)
+            .map_or_else(failed, |made| done(made.to_string())),
+        Request::StoreStreams { remove: false, .. } => match node.store_streams() {
+            Ok(_) => done("streams are stored".to_owned()),
+            Err(error) => failed(error),
+        },
+        Request::StoreStreams { remove: true, .. } => match node.setup.node.store_text(None) {
+            Ok(()) => done("stored streams are removed".to_owned()),
+            Err(error) => failed(error.into()),
+        },
         Request::Reload { .. } => match do_reload(node) {
             Ok(message) => done(message),
             Err(message) => Response::Error { message },

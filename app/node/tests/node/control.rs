@@ -57,7 +57,10 @@ fn handle(request: &Request) -> Reply {
         Request::Nodes => Response::Nodes { nodes: Box::default() },
         Request::Streams { .. } => Response::Streams { streams: Vec::new() },
         Request::Configuration => Response::Configuration { text: String::new() },
-        Request::SetNumber { .. }
+        Request::StoredConfiguration
+        | Request::SetStreams { .. }
+        | Request::StoreStreams { .. }
+        | Request::SetNumber { .. }
         | Request::Prove { .. }
         | Request::Reload { .. }
         | Request::Stop => Response::Done { message: "done".into() },

@@ -81,7 +81,7 @@ fn handle(request: &Request) -> Reply {
     })
 }
 
-fn every_request() -> [Request; 16] {
+fn every_request() -> [Request; 19] {
     let (stream, text, file) = ("axis".to_owned(), String::new(), "-".to_owned());
     let (streams, force) = (vec![stream.clone()], true);
     [
@@ -97,7 +97,10 @@ fn every_request() -> [Request; 16] {
         Request::SetNumber { stream, number: 7, force },
         Request::Prove { streams: streams.clone(), text: None, file: file.clone() },
         Request::AddStreams { text: text.clone(), file: file.clone(), force },
-        Request::ChangeStreams { text, file, force },
+        Request::ChangeStreams { text: text.clone(), file: file.clone(), force },
+        Request::SetStreams { remove: streams.clone(), text, file, store: true, force },
+        Request::StoreStreams { remove: true, force },
+        Request::StoredConfiguration,
         Request::RemoveStreams { streams, force },
         Request::Reload { force },
         Request::Stop,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_node::config::{Config, configuration_text};
-use onbeat_yang::handles;
+use onbeat_yang::{KeptHandles, handles};
 use proptest::prelude::*;
 use random_streams::{PORTS, interfaces, nodes, normal};
 
@@ -17,7 +17,7 @@ fn text(streams: &[Stream], draining: &[usize]) -> String {
     let ports: String = ports.collect();
     let node = "[node]\nname = \"a\"\nbackend = \"packet\"\n";
     let config = Config::parse(&format!("{node}{ports}"), "a.toml").unwrap();
-    configuration_text(&config.node, &config.ports, streams, |_| draining)
+    configuration_text(&config.node, &config.ports, streams, |_| (draining, None))
 }
 
 proptest! {
@@ -34,7 +34,7 @@ proptest! {
         prop_assert_eq!(config.port(PortId(1)).interface.as_str(), "eth1");
 
         let document = onbeat_node::yang::configuration(&config).document;
-        let names: BTreeMap<u32, String> = handles(&streams)
+        let names: BTreeMap<u32, String> = handles(&streams, &KeptHandles::new())
             .zip(&streams)
             .flat_map(|(handles, stream)| {
                 handles.members.into_iter().map(|handle| (handle, stream.name.clone()))
@@ -45,5 +45,22 @@ proptest! {
         let back = parse(&text(&read.streams, &[]));
         let expected: Vec<Stream> = streams.into_iter().map(normal).collect();
         prop_assert_eq!(back.streams, expected);
+
+        // What a document sets on a node without streams, as text of a file, is the document again.
+        let none = text(&[], &[]);
+        match onbeat_node::yang::difference(&document, &parse(&none), &[]) {
+            Ok(set) => {
+                let stored = parse(&(none + &set.text));
+                let rest = onbeat_node::yang::difference(&document, &stored, &[]).unwrap();
+                prop_assert!(rest.is_empty(), "{}", rest.text);
+                let fixed = onbeat_node::yang::difference(&document, &stored, &stored.streams);
+                prop_assert!(fixed.unwrap().is_empty());
+            }
+            // Members without a common function are streams of their own, which share no output.
+            Err(faults) => prop_assert!(
+                faults.0.iter().all(|fault| fault.message.starts_with("two members or outputs have handle")),
+                "{faults}"
+            ),
+        }
     }
 }

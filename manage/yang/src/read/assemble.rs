@@ -10,6 +10,7 @@ use onbeat_frer::spec::{
 use super::functions::{Functions, Handles, RecoveryEntry};
 use super::identity::{Identity, Method};
 use crate::document::{FaultList, Node};
+use crate::handles::StreamHandles;
 
 /// A handle of received frames.
 #[derive(Debug, Default)]
@@ -51,7 +52,7 @@ pub(super) fn assemble(
     functions: &Functions<'_>,
     names: &BTreeMap<u32, String>,
     faults: &FaultList,
-) -> Vec<Stream> {
+) -> Vec<(Stream, StreamHandles)> {
     let mut assembly = Assembly::new(identities, faults);
     assembly.split(functions);
     assembly.encode(functions);
@@ -70,6 +71,7 @@ pub(super) fn assemble(
         let name = name.unwrap_or_else(|| format!("stream-{first}"));
         known.insert(name.clone());
         let Some(stream) = assembly.stream(name, &handles, &functions) else { continue };
+        let own = assembly.handles(&handles);
         let members = handles.iter().flat_map(|handle| &assembly.received[handle].members);
         for (number, (member, (.., leaf))) in stream.members.iter().zip(members).enumerate() {
             let at = MemberRef { stream: streams.len(), member: number };
@@ -79,7 +81,7 @@ pub(super) fn assemble(
                 leaf.fault("another entry identifies the same frames at this port", help);
             }
         }
-        streams.push(stream);
+        streams.push((stream, own));
     }
     streams
 }
@@ -363,6 +365,17 @@ impl<'a> Assembly<'a> {
                 (Egress { port, tag, rewrite }, of)
             })
             .collect()
+    }
+
+    /// The handles of a stream's members, and of its egress entries.
+    fn handles(&self, handles: &[u32]) -> StreamHandles {
+        let members =
+            handles.iter().flat_map(|handle| self.received[handle].members.iter().map(|_| *handle));
+        let own = |(_, of)| (of != handles[0]).then_some(of);
+        StreamHandles {
+            members: members.collect(),
+            egress: self.egress(handles[0]).into_iter().map(own).collect(),
+        }
     }
 
     fn stream(

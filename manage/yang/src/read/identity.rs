@@ -10,6 +10,7 @@ use onbeat_wire::MacAddress;
 
 use super::Ports;
 use crate::document::{Node, Object};
+use crate::handles::MAX_HANDLE;
 use crate::{FRER, MASK_AND_MATCH, STREAM_IDENTIFICATION};
 
 /// An entry of the table.
@@ -61,7 +62,7 @@ pub(super) fn read_all<'a>(list: &Node<'a>, ports: &Ports) -> Vec<Identity<'a>> 
 }
 
 fn read<'a>(object: &mut Object<'a>, entry: &Node<'a>, ports: &Ports) -> Option<Identity<'a>> {
-    let handle = object.require("handle", "1").and_then(|leaf| leaf.number(0..=u32::MAX));
+    let handle = object.require("handle", "1").and_then(|leaf| leaf.number(1..=MAX_HANDLE));
     if let Some(mut facing) = object.take("in-facing").and_then(|facing| facing.object()) {
         for name in ["input-port", "output-port"] {
             if let Some(leaf) = facing.take(name) {

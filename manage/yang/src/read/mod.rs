@@ -10,6 +10,7 @@ use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
 use serde_json::Value;
 
 use crate::document::{FaultList, Faults, Node, Object};
+use crate::handles::{KeptHandles, StreamHandles};
 use crate::model::Interface;
 use crate::{ETHERNET, FRER, INTERFACES, MASK_AND_MATCH, STREAM_IDENTIFICATION};
 
@@ -20,6 +21,16 @@ pub struct Document {
     pub interfaces: Vec<String>,
     /// Its streams, in the order of its Stream identity table.
     pub streams: Vec<Stream>,
+    /// Their handles.
+    pub handles: Vec<StreamHandles>,
+}
+
+impl Document {
+    /// The handles by name of the stream.
+    pub fn kept_handles(&self) -> KeptHandles {
+        let named = self.streams.iter().map(|stream| stream.name.clone());
+        named.zip(self.handles.iter().cloned()).collect()
+    }
 }
 
 /// Reads the configuration of a document, for a node with these interfaces or for any. Names of streams are those of a
@@ -108,8 +119,10 @@ fn read(
     if faults.count() > 0 {
         return None;
     }
-    let streams = assemble::assemble(&identities, &functions, names, faults);
-    Some(Document { interfaces: interfaces.into_iter().map(|(name, _)| name).collect(), streams })
+    let (streams, handles) =
+        assemble::assemble(&identities, &functions, names, faults).into_iter().unzip();
+    let interfaces = interfaces.into_iter().map(|(name, _)| name).collect();
+    Some(Document { interfaces, streams, handles })
 }
 
 /// The names of the document's interfaces.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use onbeat_frer::identify::Table;
 use onbeat_frer::spec::*;
 use onbeat_wire::MacAddress;
-use onbeat_yang::{Interface, handles};
+use onbeat_yang::{Interface, KeptHandles, handles};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -177,7 +177,7 @@ pub(crate) fn normal(mut stream: Stream) -> Stream {
         // With frames numbered here, the difference is lost, and reported.
         egress.tag = if stream.generate { SequenceTag::Remove } else { SequenceTag::RTag };
     }
-    let own = handles([&stream]).next().unwrap().egress;
+    let own = handles([&stream], &KeptHandles::new()).next().unwrap().egress;
     let mut egress: Vec<_> = stream.egress.into_iter().zip(own).collect();
     egress.sort_by_key(|(_, own)| own.is_some());
     stream.egress = egress.into_iter().map(|(egress, _)| egress).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use onbeat_frer::spec::*;
 use onbeat_wire::MacAddress;
-use onbeat_yang::{Interface, configuration, streams};
+use onbeat_yang::{Interface, KeptHandles, configuration, streams};
 use serde_json::{Value, json};
 
 /// A relay: `there` is numbered and replicated (handles 1 to 3), `back` recovered (handles 4 to 6).
@@ -38,7 +38,7 @@ fn relay() -> Value {
         recover: Some(Recovery::vector(64)),
         egress: vec![egress(0, SequenceTag::Remove, 100)],
     };
-    configuration(&interfaces, &[there, back]).0
+    configuration(&interfaces, &[there, back], &KeptHandles::new()).0
 }
 
 const FRER: &str = "/ieee802-dot1cb-frer:frer";
