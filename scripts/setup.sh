@@ -92,6 +92,7 @@ check_test() {
 	have cyclictest || need rt-tests "wakes up often"
 	{ have promtool && have prometheus; } || need prometheus "checks and scrapes metrics"
 	have yanglint || need libyang-tools "validates documents against YANG modules"
+	have etcd || need etcd-server "holds plans of a fleet"
 	have tshark || need tshark "decodes captures independently of onbeat"
 	have python3 || need python3 "runs the checks of results"
 	python3 -c 'import jsonschema' 2>/dev/null ||
