@@ -77,8 +77,10 @@ impl Header {
 /// Keys to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
-    pub(crate) key: Vec<u8>,
-    pub(crate) end: Vec<u8>,
+    /// The first one.
+    pub key: Vec<u8>,
+    /// The one after the last; none: only the first one.
+    pub end: Vec<u8>,
     /// Most keys, 0 for all: a response of all may exceed the limit of a message.
     pub limit: u32,
     /// The state at this revision, 0 for the latest one.
@@ -99,6 +101,12 @@ impl Range {
     pub fn prefix(prefix: impl AsRef<[u8]>) -> Self {
         let keys = wire::prefix(prefix.as_ref());
         Self { end: keys.end, ..Self::key(keys.start) }
+    }
+
+    /// The part from a key on, if it is not before the first one.
+    #[must_use]
+    pub fn starting_at(self, key: Vec<u8>) -> Self {
+        Self { key: self.key.clone().max(key), ..self }
     }
 
     /// The part after a key that was read.

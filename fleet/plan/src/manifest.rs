@@ -71,6 +71,9 @@ pub struct StreamEntry {
     /// VLANs between talker and listeners: one for all paths, or one for each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<u16>,
+    /// Time between two frames, in nanoseconds; 0 in older manifests.
+    #[serde(default)]
+    pub interval_ns: u64,
     /// `protected`, `shared` or `refused`.
     pub state: String,
     /// Why it is not protected; empty otherwise.
@@ -303,6 +306,7 @@ fn entry(network: &Network, plan: &Plan, index: usize) -> StreamEntry {
         talker: name(stream.talker),
         address: stream.address.to_string(),
         labels: plan.labels[index].clone(),
+        interval_ns: stream.interval_ns,
         state: state.into(),
         reason: report::reason(network, plan, index).unwrap_or_default(),
         listeners: stream.listeners.iter().enumerate().map(listener).collect(),

@@ -1,0 +1,187 @@
+//! The controller: from what the store has to the next step.
+//!
+//! A program reads [`View`] by one linearizable request, calls [`Controller::decide`], and writes the record that comes out
+//! by compare of the revision that it read, with the deadline of its step in the same transaction. Any number of
+//! controllers may do so: one transaction succeeds, the others read again. So do those whose transaction has an unknown
+//! outcome.
+//!
+//! | phase | condition | next |
+//! |---|---|---|
+//! | rest | all acknowledged, another plan is wanted | accept |
+//! | accept, prove | all acknowledged | the phase after |
+//! | send | all acknowledged, D and the time without loss have passed since | drain |
+//! | accept, prove, send | a refusal, or the deadline has passed, or the old plan is wanted | the phase before |
+//! | drain | all acknowledged | rest of the new plan |
+//! | returning: send to prove, prove to accept | all acknowledged | the phase before |
+//! | returning: accept to rest | all acknowledged, D has passed since | rest |
+//!
+//! Before D the last frames of a label can be on their way to nodes that no longer know it. A controller measures D from
+//! the time at which it saw all acknowledgements itself, so a successor waits again.
+//!
+//! A roll-out that goes back never turns: a node that is missing then holds it in a safe state.
+
+use crate::phase::{Current, Generation, Phase, Step};
+use crate::record::NodeState;
+
+/// The intention of the operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Goal {
+    /// Complete what is under way.
+    Continue,
+    /// Roll this plan out.
+    Reach(Generation),
+    /// Return to the old plan, if it has not been removed.
+    Return,
+}
+
+/// What the store has.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// The record of all nodes.
+    pub current: Current,
+    /// States of the affected nodes of `current`; none without a key.
+    pub states: &'a [Option<NodeState>],
+    /// Whether the deadline of the step has passed: its key is absent.
+    pub is_late: bool,
+}
+
+impl View<'_> {
+    fn is_acknowledged(&self) -> bool {
+        let is = |state: &Option<NodeState>| {
+            state.as_ref().is_some_and(|state| state.current.step == self.current.step && state.ok)
+        };
+        self.states.iter().all(is)
+    }
+
+    fn is_refused(&self) -> bool {
+        let step = self.current.step;
+        self.states.iter().flatten().any(|state| state.current.step == step && !state.ok)
+    }
+
+    /// Indices of the nodes without an acknowledgement, for people.
+    pub fn missing(&self) -> impl Iterator<Item = usize> + '_ {
+        let step = self.current.step;
+        let is_missing = move |state: &Option<NodeState>| {
+            !state.as_ref().is_some_and(|state| state.current.step == step && state.ok)
+        };
+        self.states.iter().enumerate().filter(move |(_, state)| is_missing(state)).map(|(i, _)| i)
+    }
+
+    /// The latest step of a state, if it is newer than the record: the store was restored from a snapshot.
+    #[must_use]
+    pub fn newer(&self) -> Option<Step> {
+        let steps = self.states.iter().flatten().map(|state| state.current.step);
+        steps.max().filter(|step| *step > self.current.step)
+    }
+}
+
+/// Times of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waits {
+    /// D: the longest delay of a frame, at least 1 s.
+    pub drain_ns: u64,
+    /// Time without loss before the old paths are removed.
+    pub soak_ns: u64,
+}
+
+/// The next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Write this record, by compare of the revision that was read.
+    Write(Current),
+    /// Read again when a state changes.
+    Wait,
+    /// Read again at this time.
+    WaitUntil(u64),
+    /// Another roll-out is under way.
+    Busy,
+    /// The store is older than its nodes: it was restored. Write no step before [`adopted`] has one.
+    Restored(Step),
+    /// Nothing is under way.
+    Rest,
+}
+
+/// The memory of a controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Controller {
+    /// The step of which all acknowledgements were seen, and when.
+    barrier: Option<(Step, u64)>,
+}
+
+impl Controller {
+    /// Decides on the next step.
+    pub fn decide(&mut self, view: &View<'_>, waits: Waits, goal: Goal, now_ns: u64) -> Decision {
+        let current = view.current;
+        if let Some(step) = view.newer() {
+            return Decision::Restored(step);
+        }
+        let all = view.is_acknowledged();
+        self.barrier = self.barrier.filter(|(step, _)| *step == current.step);
+        let wanted = match goal {
+            Goal::Reach(to) => Some(to),
+            Goal::Continue | Goal::Return => None,
+        };
+        let is_other = wanted.is_some_and(|to| to != current.to);
+        match (current.phase, current.is_returning()) {
+            (Phase::Rest, _) => match wanted.filter(|to| *to != current.from) {
+                Some(to) if all => Decision::Write(current.start(to)),
+                _ if all => Decision::Rest,
+                _ => Decision::Wait,
+            },
+            (Phase::Drain, _) if all => Decision::Write(current.forward()),
+            (Phase::Drain, _) => Decision::Wait,
+            _ if is_other => Decision::Busy,
+            (phase, true) => match current.back() {
+                Some(back) if all => {
+                    let wait = if phase == Phase::Accept { waits.drain_ns } else { 0 };
+                    self.after(wait, back, now_ns)
+                }
+                _ => Decision::Wait,
+            },
+            (phase, false) => {
+                let must_return = goal == Goal::Return || view.is_refused();
+                match current.back() {
+                    // Without all acknowledgements a node may be in the phase before: no other is permitted.
+                    Some(back) if must_return || view.is_late && !all => Decision::Write(back),
+                    _ if !all => Decision::Wait,
+                    _ => {
+                        let wait = match phase {
+                            Phase::Send => waits.drain_ns.max(waits.soak_ns),
+                            _ => 0,
+                        };
+                        self.after(wait, current.forward(), now_ns)
+                    }
+                }
+            }
+        }
+    }
+
+    /// A record that is due some time after all acknowledgements.
+    fn after(&mut self, wait_ns: u64, next: Current, now_ns: u64) -> Decision {
+        if wait_ns == 0 {
+            return Decision::Write(next);
+        }
+        let (_, seen) = *self.barrier.get_or_insert((next.step - 1, now_ns));
+        match seen.saturating_add(wait_ns) {
+            due if due <= now_ns => Decision::Write(next),
+            due => Decision::WaitUntil(due),
+        }
+    }
+
+    /// Moves the time of the memory: an explorer keeps `now_ns` constant.
+    pub fn age(&mut self, by_ns: u64, at_least: u64) {
+        if let Some((_, seen)) = &mut self.barrier {
+            *seen = seen.saturating_sub(by_ns).max(at_least);
+        }
+    }
+}
+
+/// The record with which a restored store continues: that of the latest step that a node runs, as a new step. `None` unless
+/// all nodes of the fleet have a state, because a missing one may run a later step.
+#[must_use]
+pub fn adopted(states: &[Option<NodeState>]) -> Option<Current> {
+    let states: Option<Vec<&NodeState>> = states.iter().map(Option::as_ref).collect();
+    let latest =
+        states?.into_iter().map(|state| state.current).max_by_key(|current| current.step)?;
+    Some(Current { step: latest.step + 1, ..latest })
+}
