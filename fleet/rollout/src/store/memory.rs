@@ -57,6 +57,12 @@ impl MemoryStore {
         self.fault = if is_partitioned { Fault::Partition } else { Fault::None };
     }
 
+    /// Whether this client is interrupted.
+    #[must_use]
+    pub fn is_partitioned(&self) -> bool {
+        self.fault == Fault::Partition
+    }
+
     /// Makes the outcome of the next write unknown to the client.
     pub fn lose_next_outcome(&mut self, executed: bool) {
         self.fault = Fault::NextWrite { executed };
@@ -104,7 +110,7 @@ impl MemoryStore {
         if let Fault::NextWrite { executed } = fault {
             self.fault = Fault::None;
             if executed {
-                execute(&mut self.tables())?;
+                execute(&mut *self.tables())?;
             }
             return Err(StoreError::Unknown);
         }
@@ -126,12 +132,8 @@ impl Tables {
 
     fn end(&mut self, lease: LeaseId) {
         self.leases.remove(&lease);
-        let keys: Vec<String> = self
-            .keys
-            .values()
-            .filter(|key| key.lease == lease)
-            .map(|key| key.key.clone())
-            .collect();
+        let keys: Vec<String> =
+            self.keys.values().filter(|key| key.lease == lease).map(|key| key.key.clone()).collect();
         if !keys.is_empty() {
             self.revision += 1;
             keys.into_iter().for_each(|key| self.delete(&key));
@@ -223,8 +225,7 @@ impl Tables {
         for (change, _) in self.history.iter().filter(|(change, _)| change.revision > revision) {
             keys.remove(&change.key);
         }
-        for (change, value) in self.history.iter().filter(|(change, _)| change.revision <= revision)
-        {
+        for (change, value) in self.history.iter().filter(|(change, _)| change.revision <= revision) {
             let is_later = self
                 .history
                 .iter()

@@ -1,2 +1,5 @@
-//! Roll-outs: all interleavings of small fleets, stages of real node files, fleets in virtual time.
+//! Roll-outs: all interleavings of small fleets, and fleets in virtual time.
 mod explore;
+mod network;
+mod plane;
+mod simulation;
