@@ -93,7 +93,11 @@ pub enum Refusal {
 impl PlanFiles {
     /// A plan from its manifest and files.
     #[must_use]
-    pub fn new(generation: Generation, manifest: Manifest, files: BTreeMap<String, String>) -> Self {
+    pub fn new(
+        generation: Generation,
+        manifest: Manifest,
+        files: BTreeMap<String, String>,
+    ) -> Self {
         Self { generation, streams: manifest.streams, bridges: manifest.bridges, files }
     }
 

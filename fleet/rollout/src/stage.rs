@@ -148,7 +148,8 @@ impl<'a> NodeText<'a> {
 
 fn parse_stream<'a>(text: &'a str, file: &str) -> Result<StreamText<'a>, StageRefusal> {
     let fault = |fault: String| StageRefusal::File { file: file.into(), fault };
-    let mut root: Table = text.parse().map_err(|error: toml::de::Error| fault(error.to_string()))?;
+    let mut root: Table =
+        text.parse().map_err(|error: toml::de::Error| fault(error.to_string()))?;
     let table = match root.remove("stream") {
         Some(Value::Array(mut tables)) if root.is_empty() && tables.len() == 1 => tables.pop(),
         _ => None,
@@ -227,7 +228,8 @@ impl Stages {
     /// # Errors
     /// The change is not possible while frames flow.
     pub fn new(node: &str, from: Option<&str>, to: Option<&str>) -> Result<Self, StageRefusal> {
-        let (old_text, new_text) = (from.or(to).unwrap_or_default(), to.or(from).unwrap_or_default());
+        let (old_text, new_text) =
+            (from.or(to).unwrap_or_default(), to.or(from).unwrap_or_default());
         let (mut old, mut new) = (NodeText::split(old_text), NodeText::split(new_text));
         check_heads(node, old.head, new.head)?;
         let streams_of = |file: Option<&str>, text: &NodeText<'_>| match file {
@@ -248,9 +250,8 @@ impl Stages {
         if count > room {
             return Err(StageRefusal::NoRoom { node: node.into(), required: count, room });
         }
-        let [accept, send] = [merge.accept, merge.send].map(|changed| {
-            old.head.to_owned() + &merge.kept.concat() + &changed
-        });
+        let [accept, send] = [merge.accept, merge.send]
+            .map(|changed| old.head.to_owned() + &merge.kept.concat() + &changed);
         Ok(Self {
             texts: [texts(&old), accept, send, texts(&new)],
             probes: merge.probes,
@@ -376,9 +377,8 @@ impl<'a> Merge<'a> {
             self.accept += new.text;
             if new.table.contains_key("recover") {
                 let members = 0..tables(&new.table, "member").count();
-                self.new_members.extend(
-                    members.map(|member| NewMember { stream: new.name.clone(), member }),
-                );
+                self.new_members
+                    .extend(members.map(|member| NewMember { stream: new.name.clone(), member }));
             }
         }
         Ok(())
@@ -465,8 +465,7 @@ impl<'a> Merge<'a> {
                 continue;
             }
             if recover.is_some() {
-                self.new_members
-                    .push(NewMember { stream: old.name.clone(), member: accept.len() });
+                self.new_members.push(NewMember { stream: old.name.clone(), member: accept.len() });
             }
             accept.push(draining(member));
             send.push(member.clone());
@@ -563,12 +562,17 @@ fn inline_table(table: &Table) -> String {
         true => key.to_owned(),
         false => Value::from(key).to_string(),
     };
-    let pairs = sorted(table).into_iter().map(|(name, value)| format!("{} = {}", key(name), inline(value)));
+    let pairs =
+        sorted(table).into_iter().map(|(name, value)| format!("{} = {}", key(name), inline(value)));
     format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
 }
 
 /// The file of a node in a batch: the streams of `new` that are chosen, by the name of their part, and the others of `old`.
-pub(crate) fn select(old: Option<&str>, new: Option<&str>, is_new: impl Fn(&str) -> bool) -> String {
+pub(crate) fn select(
+    old: Option<&str>,
+    new: Option<&str>,
+    is_new: impl Fn(&str) -> bool,
+) -> String {
     let name = |text: &str| {
         let stream = parse_stream(text, "");
         stream.map(|stream| stream.name).unwrap_or_default()

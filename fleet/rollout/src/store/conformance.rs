@@ -147,10 +147,7 @@ fn leases(store: &mut impl TestStore, prefix: &str) -> Result<(), String> {
     expect("the key of an ended lease is gone", read(store, &ended)?, None)?;
     let late = store.keep(leases[1]);
     expect("an ended lease is reported", late, Err(StoreError::NoLease(leases[1])))?;
-    let put = Transaction {
-        success: vec![put(&ended, "", leases[1])],
-        ..Transaction::default()
-    };
+    let put = Transaction { success: vec![put(&ended, "", leases[1])], ..Transaction::default() };
     expect("and takes no key", store.transact(&put), Err(StoreError::NoLease(leases[1])))?;
     store.revoke(leases[0]).map_err(failed)?;
     expect("the key of a revoked lease is gone", read(store, &kept)?, None)

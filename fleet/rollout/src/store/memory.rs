@@ -132,8 +132,12 @@ impl Tables {
 
     fn end(&mut self, lease: LeaseId) {
         self.leases.remove(&lease);
-        let keys: Vec<String> =
-            self.keys.values().filter(|key| key.lease == lease).map(|key| key.key.clone()).collect();
+        let keys: Vec<String> = self
+            .keys
+            .values()
+            .filter(|key| key.lease == lease)
+            .map(|key| key.key.clone())
+            .collect();
         if !keys.is_empty() {
             self.revision += 1;
             keys.into_iter().for_each(|key| self.delete(&key));
@@ -225,7 +229,8 @@ impl Tables {
         for (change, _) in self.history.iter().filter(|(change, _)| change.revision > revision) {
             keys.remove(&change.key);
         }
-        for (change, value) in self.history.iter().filter(|(change, _)| change.revision <= revision) {
+        for (change, value) in self.history.iter().filter(|(change, _)| change.revision <= revision)
+        {
             let is_later = self
                 .history
                 .iter()

@@ -139,13 +139,17 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// Executed or not: the next read shows it.
-    #[error("the store did not answer: the request was executed or not; it is repeated after the next read")]
+    #[error(
+        "the store did not answer: the request was executed or not; it is repeated after the next read"
+    )]
     Unknown,
     /// Not executed: no connection, no leader.
     #[error("the store is not available: {0}; nodes keep what they run")]
     Unavailable(String),
     /// The revision is no longer kept.
-    #[error("revision {requested} was compacted, the oldest is {oldest}; read anew and watch from there")]
+    #[error(
+        "revision {requested} was compacted, the oldest is {oldest}; read anew and watch from there"
+    )]
     Compacted {
         /// The requested one.
         requested: Revision,
@@ -162,7 +166,9 @@ pub enum StoreError {
     #[error("the store denies access to {0:?}; the role of this certificate does not have it")]
     Denied(String),
     /// Too many operations or octets.
-    #[error("the request has {0}; etcd permits at most {MAX_OPERATIONS} operations of {MAX_REQUEST} octets together")]
+    #[error(
+        "the request has {0}; etcd permits at most {MAX_OPERATIONS} operations of {MAX_REQUEST} octets together"
+    )]
     TooLarge(String),
 }
 

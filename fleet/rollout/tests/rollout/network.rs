@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use onbeat_plan::ladder::RecoverAt;
 use onbeat_plan::manifest::Manifest;
 use onbeat_plan::network::{End, Host, Link, Network, Node, Port, Stream};
-use onbeat_plan::plan::{Plan, PreviousRoutes};
 use onbeat_plan::node_file;
+use onbeat_plan::plan::{Plan, PreviousRoutes};
 use onbeat_rollout::change::PlanFiles;
 use onbeat_wire::MacAddress;
 
@@ -49,7 +49,8 @@ pub(crate) fn random(random: &mut Random, nodes: usize, streams: usize) -> Netwo
         label_vlans: Some([101, 102]),
         ..Network::default()
     };
-    let mut links: Vec<(usize, usize)> = (0..nodes).map(|node| (node, (node + 1) % nodes)).collect();
+    let mut links: Vec<(usize, usize)> =
+        (0..nodes).map(|node| (node, (node + 1) % nodes)).collect();
     while links.len() < 2 * nodes {
         let (a, b) = (random.below(nodes), random.below(nodes));
         if a != b {
@@ -98,7 +99,11 @@ pub(crate) fn add_stream(random: &mut Random, network: &mut Network, number: usi
         paths: 2,
         max_delay_ns: None,
         // Relays that recover start a segment of their own.
-        recover_at: if is_single && number % 3 == 0 { RecoverAt::Auto } else { RecoverAt::Listeners },
+        recover_at: if is_single && number % 3 == 0 {
+            RecoverAt::Auto
+        } else {
+            RecoverAt::Listeners
+        },
         adds_vlan_tag: true,
     });
 }
@@ -111,7 +116,11 @@ pub(crate) fn disturb(random: &mut Random, network: &mut Network) {
 }
 
 /// Plans a network beside the plan that runs.
-pub(crate) fn plan(network: &Network, before: Option<&Manifest>, number: u64) -> (Manifest, PlanFiles) {
+pub(crate) fn plan(
+    network: &Network,
+    before: Option<&Manifest>,
+    number: u64,
+) -> (Manifest, PlanFiles) {
     let previous = before.map_or_else(PreviousRoutes::default, |before| before.previous(network));
     let plan = Plan::new(network, &previous);
     let files = node_file::all(network, &plan);

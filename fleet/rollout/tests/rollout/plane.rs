@@ -133,8 +133,12 @@ impl World {
     pub(crate) fn apply(&mut self, node: usize, text: &str) -> Result<(), String> {
         let node = &mut self.nodes[node];
         let streams = streams(text, &node.ports);
-        let gone: Vec<&str> =
-            node.streams.keys().filter(|name| !streams.contains_key(*name)).map(|name| &**name).collect();
+        let gone: Vec<&str> = node
+            .streams
+            .keys()
+            .filter(|name| !streams.contains_key(*name))
+            .map(|name| &**name)
+            .collect();
         let is_new = |(name, stream): &(&String, &Stream)| node.streams.get(*name) != Some(stream);
         let changed: Vec<Stream> =
             streams.iter().filter(is_new).map(|(_, stream)| stream.clone()).collect();
@@ -230,7 +234,12 @@ impl World {
     }
 
     /// Frames sent at or after a time that a listener did not get, and those that it got more than once.
-    pub(crate) fn judge(&self, address: MacAddress, listener: usize, since_ns: u64) -> (usize, usize) {
+    pub(crate) fn judge(
+        &self,
+        address: MacAddress,
+        listener: usize,
+        since_ns: u64,
+    ) -> (usize, usize) {
         let (mut lost, mut doubled) = (0, 0);
         for ((_, number), _) in
             self.sent.iter().filter(|((of, _), time)| *of == address.0 && **time >= since_ns)

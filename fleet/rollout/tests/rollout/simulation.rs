@@ -327,8 +327,7 @@ impl Fleet {
                 let key = key::change(current.from, current.to);
                 let Ok(Some(octets)) = get(&mut operator.client, &key) else { return };
                 let change: Change = record::open(&key, &octets, &Key).expect("a change");
-                let waits =
-                    Waits { drain_ns: change.drain_ms * MS, soak_ns: change.soak_ms * MS };
+                let waits = Waits { drain_ns: change.drain_ms * MS, soak_ns: change.soak_ms * MS };
                 (change.affected, waits)
             }
         };
@@ -479,7 +478,8 @@ fn prepare(host: &mut Host, current: Current) -> Result<(Stages, FileHash), Stor
         Ok(octets.map(|octets| String::from_utf8(octets).expect("text")))
     };
     let (old, new) = (file(from)?, file(to)?);
-    let stages = Stages::new(&host.name, old.as_deref(), new.as_deref()).expect("a possible change");
+    let stages =
+        Stages::new(&host.name, old.as_deref(), new.as_deref()).expect("a possible change");
     let hash = stages.hashes()[phase as usize];
     let key = key::node_change(from, to, &host.name);
     if let Some(octets) = get(&mut host.client, &key)? {
