@@ -12,7 +12,7 @@
 //! An action that fails or has an unknown outcome ends in `Idle`: the next [`Agent::wake`] starts from a new read, and every
 //! action can be repeated. Without store, lease or controller the node keeps what it runs.
 
-use crate::phase::{Current, Phase};
+use crate::phase::{Current, Phase, Step};
 use crate::record::{FileHash, NodeState};
 
 /// What an agent has on disk, with the files of both plans.
@@ -95,6 +95,8 @@ pub struct Agent {
     is_applied: bool,
     /// Revision of the own state, 0 without one.
     revision: u64,
+    /// The refusal that the own state has.
+    refusal: Option<(Step, String)>,
     work: Work,
 }
 
@@ -103,7 +105,7 @@ impl Agent {
     #[must_use]
     pub fn start(instance: u64, saved: Option<Saved>) -> Self {
         let work = if saved.is_some() { Work::Apply } else { Work::Read };
-        Self { instance, saved, is_applied: false, revision: 0, work }
+        Self { instance, saved, is_applied: false, revision: 0, refusal: None, work }
     }
 
     /// The record that the node follows.
@@ -121,8 +123,7 @@ impl Agent {
     /// Starts a read, if no action is in progress: at each event of a watch, each 5 s, after a reconnection.
     pub fn wake(&mut self) {
         if matches!(self.work, Work::Idle | Work::Twin) {
-            let is_due = self.is_applied || self.saved.is_none();
-            self.work = if is_due { Work::Read } else { Work::Apply };
+            self.work = Work::Read;
         }
     }
 
@@ -153,6 +154,10 @@ impl Agent {
         let work = std::mem::replace(&mut self.work, Work::Idle);
         self.work = match (work, outcome) {
             (Work::Read, Outcome::Read { current, own }) => self.read(current, own),
+            // Without a store the node gets what the disk has.
+            (Work::Read, Outcome::Failed) if self.saved.is_some() && !self.is_applied => {
+                Work::Apply
+            }
             (Work::Prepare(current), Outcome::Hash(hash)) => Work::Save(Saved { current, hash }),
             (Work::Prepare(current), Outcome::Refused(why)) => self.refuse(current, why),
             (Work::Save(saved), Outcome::Done) => {
@@ -164,7 +169,7 @@ impl Agent {
                 self.is_applied = true;
                 Work::Inspect
             }
-            // The node runs the stage before, and is asked again later: another process may have held its lock.
+            // The node runs the stage before, and tries again: the cause can pass.
             (Work::Apply, Outcome::Refused(why)) => match self.saved {
                 Some(saved) => self.refuse(saved.current, why),
                 None => Work::Idle,
@@ -181,7 +186,7 @@ impl Agent {
             _ => Work::Idle,
         };
         if self.work == Work::Idle {
-            self.revision = 0;
+            (self.revision, self.refusal) = (0, None);
         }
     }
 
@@ -191,15 +196,13 @@ impl Agent {
         if own.as_ref().is_some_and(|own| own.instance != self.instance) {
             return Work::Twin;
         }
+        let refused = own.as_ref().filter(|own| !own.ok);
+        self.refusal = refused.map(|own| (own.current.step, own.why.clone()));
         let step = self.saved.map_or(0, |saved| saved.current.step);
-        let is_refused = |current: &Current| {
-            own.as_ref().is_some_and(|own| own.current.step == current.step && !own.ok)
-        };
         match current.filter(|current| current.step > step) {
-            // Each step is refused once; the controller then writes another.
-            Some(current) if is_refused(&current) => Work::Idle,
             Some(current) => Work::Prepare(current),
             None if self.saved.is_none() => Work::Idle,
+            None if !self.is_applied => Work::Apply,
             None if own.is_some_and(|own| own.current.step == step && own.ok) => Work::Idle,
             None => Work::Inspect,
         }
@@ -232,7 +235,11 @@ impl Agent {
         })
     }
 
+    /// Refuses a step. The next wake tries it again: in the phase drain, and on return, no other step follows.
     fn refuse(&self, current: Current, why: String) -> Work {
+        if self.refusal.as_ref().is_some_and(|(step, same)| *step == current.step && *same == why) {
+            return Work::Idle;
+        }
         let (hash, instance) =
             (self.saved.map(|saved| saved.hash).unwrap_or_default(), self.instance);
         Work::Acknowledge(NodeState { current, hash, ok: false, why, instance, proved: 0 })

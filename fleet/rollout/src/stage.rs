@@ -380,6 +380,14 @@ impl<'a> Merge<'a> {
                 self.new_members
                     .extend(members.map(|member| NewMember { stream: new.name.clone(), member }));
             }
+            // Probes end where paths are recovered: the next segment is proved from here.
+            let egress = egress(&new.table, label(&new.table)).unwrap_or_default();
+            if is_sink(&new.table) && egress.iter().any(|egress| !is_host(egress)) {
+                let members: Vec<Table> = tables(&new.table, "member").cloned().collect();
+                let recover = new.table.get("recover").and_then(Value::as_table);
+                let text = render(&new.table, recover, &members, &egress);
+                self.probes.push((new.name.clone(), text));
+            }
         }
         Ok(())
     }

@@ -460,6 +460,7 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
                 let own = node.state.clone().map(|state| (state, 1));
                 let read = Outcome::Read { current: Some(current), own };
                 complete("agent reads", read, nothing);
+                complete("agent cannot read", Outcome::Failed, nothing);
             }
             Action::Prepare(current) => {
                 complete("agent prepares", Outcome::Hash(Stage::of(current).hash()), nothing);
@@ -619,4 +620,36 @@ fn each_mistake_of_the_protocol_breaks_a_rule() {
     breaks("no compare", Explorer::<2, 2>::new(with(Mistake::WriteWithoutCompare)).explore());
     breaks("no barrier", Explorer::<2, 1>::new(with(Mistake::NoBarrier)).explore());
     breaks("no drain time", Explorer::<2, 1>::new(with(Mistake::NoDrainTime)).explore());
+}
+
+/// The states of the soak: run by `make soak SOAK=rollout`, which prints them.
+#[test]
+#[ignore = "minutes: make soak SOAK=rollout"]
+fn no_interleaving_of_larger_fleets_breaks_a_rule() {
+    let base = Fleet { limit: 30_000_000, ..BASE };
+    let sending = Fleet {
+        goals: &[Goal::Continue, Goal::Return, Goal::Reach(2)],
+        limit: base.limit,
+        ..SENDING
+    };
+    let states = [
+        holds::<3, 1>("3 agents, 1 controller, 5 steps", base),
+        holds::<2, 2>("2 agents, 2 controllers, 6 steps", Fleet { steps: 6, ..base }),
+        holds::<2, 1>("2 agents, 1 controller, 9 steps", Fleet { steps: 9, ..base }),
+        holds::<2, 2>("from send on, 2 agents, 2 controllers", sending),
+        holds::<3, 1>("from send on, 3 agents, 1 controller", sending),
+        holds::<2, 1>(
+            "power, leases, deadlines",
+            Fleet { failures: &[Failure::Power, Failure::Lease, Failure::Deadline], ..base },
+        ),
+        holds::<2, 1>(
+            "refusals, power",
+            Fleet { failures: &[Failure::Refusal, Failure::Power], ..base },
+        ),
+        holds::<2, 1>(
+            "replaced nodes, leases",
+            Fleet { failures: &[Failure::Replacement, Failure::Lease], ..base },
+        ),
+    ];
+    println!("{}", states.map(|found| found.states).iter().sum::<usize>());
 }

@@ -206,7 +206,7 @@ impl Fleet {
     fn execute(&mut self, index: usize, action: Action) -> Outcome {
         let now = self.now;
         let is_lossy = self.has_faults && self.random.one_in(20);
-        let is_refused = self.has_faults && self.random.one_in(400);
+        let is_refused = self.has_faults && self.random.one_in(100);
         let executed = self.random.one_in(2);
         let host = &mut self.hosts[index];
         match action {
@@ -553,4 +553,28 @@ fn a_change_in_one_step_loses_frames() {
     fleet.world.run_until(end + S);
     let (lost, _) = fleet.judge(since, &fleet.plan.clone());
     assert!(lost > 0, "nothing was lost");
+}
+
+/// Fleets of 10 to 1,000 nodes for `SOAK_SECONDS`, from seed `SOAK_SEED` on.
+#[test]
+#[ignore = "minutes: make soak SOAK=rollout"]
+fn every_frame_arrives_once_in_larger_fleets() {
+    let number = |name: &str, default: u64| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let (seconds, first) = (number("SOAK_SECONDS", 60), number("SOAK_SEED", 1));
+    let start = std::time::Instant::now();
+    // By the size of the fleet: roll-outs, and those that returned.
+    let mut found: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+    for seed in first.. {
+        if start.elapsed().as_secs() >= seconds {
+            break;
+        }
+        let nodes = [10, 30, 10, 100, 10, 30, 300, 10, 30, 1000][(seed % 10) as usize];
+        let (done, returned) = simulate(seed, nodes, 12 + nodes / 5, 5);
+        let entry = found.entry(nodes).or_default();
+        *entry = (entry.0 + done, entry.1 + returned);
+    }
+    eprintln!("nodes: (roll-outs, returned): {found:?}");
+    println!("{}", found.values().map(|(done, _)| done).sum::<usize>());
 }
