@@ -395,7 +395,7 @@ struct frer_port_counters {
 	__u64 unmatched; /* frames without a stream, passed to the network stack */
 	__u64 no_meta;	 /* replicas lost since the driver cannot carry metadata */
 	__u64 no_room;	 /* frames lost since the driver leaves no room for a tag */
-	__u64 zero;
+	__u64 no_socket; /* frames lost since their receive queue has no AF_XDP socket */
 };
 
 /*

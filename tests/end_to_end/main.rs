@@ -44,6 +44,7 @@ mod probe;
 mod protect;
 mod protect_host;
 mod protect_sources;
+mod queues;
 mod readers;
 mod reload;
 mod scenarios;

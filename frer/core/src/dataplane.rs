@@ -190,11 +190,11 @@ pub trait DataPlane<E>: fmt::Debug {
         Ok(())
     }
 
-    /// Records the receive queues of a port, whose number changed. Sockets do not depend on it.
+    /// Follows the receive queues of an attached port, whose number has changed. Packet sockets do not depend on it.
     ///
     /// # Errors
     /// The kernel refuses.
-    fn set_queues(&mut self, _port: &str, _queues: ReceiveQueues) -> Result<(), E> {
+    fn follow_queues(&mut self, _port: &PortSpec) -> Result<(), E> {
         Ok(())
     }
 

@@ -67,6 +67,9 @@ pub struct PortReading {
 pub struct PortLosses {
     /// The receive queue of the socket was full.
     pub queue_full: u64,
+    /// The receive queue of the interface has no socket: it is newer than those of the port.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub no_socket: u64,
     /// Received frames that are longer than the MTU of the interface.
     pub too_long: u64,
     /// Frames to send while the interface was down or missing.
@@ -110,6 +113,7 @@ impl PortLosses {
     fn with(&self, other: &Self, combine: fn(u64, u64) -> u64) -> Self {
         Self {
             queue_full: combine(self.queue_full, other.queue_full),
+            no_socket: combine(self.no_socket, other.no_socket),
             too_long: combine(self.too_long, other.too_long),
             interface_down: combine(self.interface_down, other.interface_down),
             exceeds_mtu: combine(self.exceeds_mtu, other.exceeds_mtu),
@@ -127,9 +131,10 @@ impl PortLosses {
     }
 
     /// Returns the causes with their counts. All are listed: the compiler detects a missing one.
-    pub fn causes(&self) -> [(&'static str, u64); 7] {
+    pub fn causes(&self) -> [(&'static str, u64); 8] {
         let Self {
             queue_full,
+            no_socket,
             too_long,
             interface_down,
             exceeds_mtu,
@@ -139,6 +144,7 @@ impl PortLosses {
         } = *self;
         [
             ("receive queue full", queue_full),
+            ("receive queue without a socket", no_socket),
             ("longer than the MTU", too_long),
             ("interface down", interface_down),
             ("longer than the MTU to send", exceeds_mtu),

@@ -13,7 +13,7 @@ use onbeat_link::raw::{Clock, Pool};
 
 use crate::forwarder::Outputs;
 use crate::lanes::Lanes;
-use crate::port::{Input, Output, Port};
+use crate::port::{Input, Output, Port, XskQueue};
 use crate::{Error, QUEUE_FRAMES, Result, Traffic};
 
 /// The state that a request may read and change.
@@ -109,6 +109,15 @@ impl ThreadState {
             input.release(pool);
         }
         Some(Port { input, output })
+    }
+
+    /// Adds receive queues to an AF_XDP port.
+    pub(crate) fn add_queues(&mut self, index: PortId, queues: Vec<XskQueue>) {
+        if let Some(Some(Input::Xsk(input))) = self.inputs.get_mut(usize::from(index.0)) {
+            input.queues.extend(queues);
+        }
+        self.lanes.reserve(self.inputs.iter().flatten().map(Input::queues).sum());
+        self.share();
     }
 
     /// Shares the pool's frames among the queues: half of them, so that the other half can be in

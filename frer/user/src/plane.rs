@@ -12,10 +12,11 @@ use onbeat_frer::prp;
 use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
 use onbeat_frer::wildcard::{Wildcard, WildcardReading};
-use onbeat_frer_xdp::{Shield, Steering};
-use onbeat_link::raw::{Clock, Umem};
+use onbeat_frer_xdp::{Shield, SteeredPort, Steering};
+use onbeat_link::raw::{Clock, Umem, XskSocket};
 use onbeat_netdev::{Handle, Link, Namespace};
 
+use crate::port::{XskQueue, copies};
 use crate::{CopyMode, Error, Forwarder, PollMode, Port, Result, ThreadState, Traffic};
 
 /// Ring size of a port, in frames, for times at which the thread is busy: at 150,000 frames/s, 50 ms. With
@@ -79,6 +80,8 @@ struct OpenedPort {
     place: PortId,
     index: u32,
     attachment: Attachment,
+    /// Receive queues that have a socket.
+    queues: u32,
 }
 
 impl UserPlane {
@@ -121,8 +124,9 @@ impl UserPlane {
         if let Some(xsk) = &mut self.xsk {
             xsk.steering.detach(name)?;
         }
-        let attachment = Attachment::Packet;
-        self.open(name, OpenedPort { place, index: link.index, attachment }, port)
+        let opened =
+            OpenedPort { place, index: link.index, attachment: Attachment::Packet, queues: 1 };
+        self.open(name, opened, port)
     }
 
     /// Opens a port's interface by AF_XDP, in place of the former port.
@@ -159,8 +163,43 @@ impl UserPlane {
         };
         let zero_copy = port.copies() == Some(CopyMode::None);
         let attachment = Attachment::Xsk { mode: spec.mode, zero_copy };
-        self.open(&spec.name, OpenedPort { place, index: spec.ifindex, attachment }, port)?;
+        let queues = port.input.queues() as u32;
+        let opened = OpenedPort { place, index: spec.ifindex, attachment, queues };
+        self.open(&spec.name, opened, port)?;
         self.steer()
+    }
+
+    /// Opens sockets for receive queues that an AF_XDP port got since. Those that it lost receive nothing, and their sockets
+    /// are of use when they return.
+    fn open_new_queues(&mut self, spec: &PortSpec) -> Result<()> {
+        let (Some(opened), Some(xsk)) = (self.ports.get_mut(&spec.name), &self.xsk) else {
+            return Ok(());
+        };
+        let Attachment::Xsk { mode, zero_copy } = opened.attachment else { return Ok(()) };
+        let namespace = Namespace::current()?;
+        let link = Handle::in_namespace(&namespace)?.link(&spec.interface)?;
+        let many = XskSocket::queues(&namespace, &link);
+        if many <= opened.queues || link.index != opened.index {
+            return Ok(());
+        }
+        let deliver = |queue, socket: BorrowedFd<'_>| -> Result<()> {
+            Ok(xsk.steering.deliver(&spec.name, queue, socket)?)
+        };
+        let (new, copy) = (opened.queues..many, mode == Mode::Generic);
+        let queues =
+            XskQueue::open_all(&namespace, &spec.interface, new, &xsk.umem, copy, deliver)?;
+        let zero_copy = zero_copy && copies(&queues) == CopyMode::None;
+        let place = opened.place;
+        self.forwarder.control().run(move |inside| inside.add_queues(place, queues))?;
+        opened.queues = many;
+        opened.attachment = Attachment::Xsk { mode, zero_copy };
+        tracing::info!("port {:?}: {} has {many} receive queues now", spec.name, spec.interface);
+        Ok(())
+    }
+
+    fn is_xsk(&self, port: &str) -> bool {
+        let opened = self.ports.get(port);
+        opened.is_some_and(|opened| matches!(opened.attachment, Attachment::Xsk { .. }))
     }
 
     /// Steers all streams by the present ports.
@@ -365,6 +404,15 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
         Ok(UserPlane::attach_packet(self, port)?)
     }
 
+    fn follow_queues(&mut self, port: &PortSpec) -> Result<(), E> {
+        self.open_new_queues(port)?;
+        if let (true, Some(xsk)) = (self.is_xsk(&port.name), &mut self.xsk) {
+            // New queues of a veth run no program until it gets another one.
+            xsk.steering.attach(port, false).map_err(Error::from)?;
+        }
+        Ok(())
+    }
+
     fn known_ports(&self) -> Result<Vec<String>, E> {
         Ok(self.ports.keys().cloned().collect())
     }
@@ -494,11 +542,11 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
 
     fn read_port(&self, port: &str) -> Result<PortReading, E> {
         let Some(opened) = self.ports.get(port).copied() else { return Ok(PortReading::default()) };
-        let passed = match (&self.xsk, opened.attachment) {
+        let steered = match (&self.xsk, opened.attachment) {
             (Some(xsk), Attachment::Xsk { .. }) => {
-                xsk.steering.unmatched(port).map_err(Error::from)?
+                xsk.steering.read_port(port).map_err(Error::from)?
             }
-            _ => 0,
+            _ => SteeredPort::default(),
         };
         let (unmatched, traffic) = self.run(move |inside| {
             (inside.plane.unmatched(opened.place), inside.total_traffic(opened.place))
@@ -506,13 +554,14 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
         let Traffic { too_long, no_room, sent, unsent, .. } = traffic?;
         let losses = PortLosses {
             queue_full: no_room,
+            no_socket: steered.no_socket,
             too_long,
             interface_down: unsent.interface_down,
             exceeds_mtu: unsent.too_long,
             not_sent: unsent.refused,
             ..PortLosses::default()
         };
-        Ok(PortReading { unmatched: passed + unmatched, sent: Some(sent), losses })
+        Ok(PortReading { unmatched: steered.unmatched + unmatched, sent: Some(sent), losses })
     }
 
     fn reset(&self, name: &str) -> Result<bool, E> {

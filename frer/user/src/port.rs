@@ -1,6 +1,7 @@
 //! An interface for receiving and sending frames.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use onbeat_link::raw::{
@@ -54,29 +55,15 @@ impl Port {
         copy: bool,
         mut steer: impl FnMut(u32, BorrowedFd<'_>) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let error = |error: onbeat_link::Error| E::from(error.into());
         let link = Handle::in_namespace(namespace)
             .and_then(|handle| handle.link(interface))
-            .map_err(|source| error(source.into()))?;
-        let mut queues = Vec::new();
-        let mut closed = Vec::new();
-        let mut copies = CopyMode::None;
-        let mut output = None;
-        for queue in 0..XskSocket::queues(namespace, &link) {
-            let socket = XskSocket::open(namespace, interface, queue, umem, QUEUE_FRAMES, copy);
-            let socket = socket.map_err(error)?;
-            steer(queue, socket.as_fd())?;
-            if !socket.zero_copy() {
-                copies = CopyMode::Made;
-            }
-            closed.push(socket.closed(namespace));
-            let (receiver, sender) = socket.split();
-            queues.push(XskQueue { receiver, frames: VecDeque::with_capacity(BATCH) });
-            // One queue is sufficient for sending, and preserves the order of frames.
-            output.get_or_insert(sender);
-        }
-        let output = output.expect("an interface has a queue");
-        let input = XskInput { queues, umem: umem.clone(), copies, closed, received: 0 };
+            .map_err(|source| crate::Error::from(onbeat_link::Error::from(source)))?;
+        let many = XskSocket::queues(namespace, &link);
+        let (queue, output) = XskQueue::open(namespace, interface, 0, umem, copy, &mut steer)?;
+        let mut queues = vec![queue];
+        // One queue is sufficient for sending, and preserves the order of frames.
+        queues.extend(XskQueue::open_all(namespace, interface, 1..many, umem, copy, steer)?);
+        let input = XskInput { queues, umem: umem.clone(), received: 0 };
         Ok(Self { input: Input::Xsk(input), output: Output::Xsk(output) })
     }
 
@@ -84,7 +71,7 @@ impl Port {
     pub fn copies(&self) -> Option<CopyMode> {
         match &self.input {
             Input::Packet(_) => None,
-            Input::Xsk(input) => Some(input.copies),
+            Input::Xsk(input) => Some(copies(&input.queues)),
         }
     }
 
@@ -92,8 +79,10 @@ impl Port {
     pub(crate) fn close(self) -> Vec<u32> {
         match self.input {
             Input::Packet(_) => Vec::new(),
-            Input::Xsk(XskInput { queues, closed, .. }) => {
-                drop((queues, self.output));
+            Input::Xsk(XskInput { queues, .. }) => {
+                let (receivers, closed): (Vec<_>, Vec<_>) =
+                    queues.into_iter().map(|queue| (queue.receiver, queue.closed)).unzip();
+                drop((receivers, self.output));
                 closed
                     .into_iter()
                     .filter(ClosedSocket::is_released)
@@ -124,9 +113,6 @@ pub(crate) struct PacketInput {
 pub(crate) struct XskInput {
     pub(crate) queues: Vec<XskQueue>,
     pub(crate) umem: Umem,
-    copies: CopyMode,
-    /// State of each socket that is needed after it is closed.
-    closed: Vec<ClosedSocket>,
     received: u64,
 }
 
@@ -134,6 +120,9 @@ pub(crate) struct XskInput {
 #[derive(Debug)]
 pub(crate) struct XskQueue {
     receiver: XskReceiver,
+    /// State of the socket that is needed after it is closed.
+    closed: ClosedSocket,
+    copies: CopyMode,
     /// Frames taken from the queue, oldest first.
     pub(crate) frames: VecDeque<Frame>,
 }
@@ -149,7 +138,7 @@ impl PacketInput {
 impl XskInput {
     /// Takes the oldest frames of a queue, until there are [`BATCH`].
     pub(crate) fn take(&mut self, queue: usize, pool: &mut Pool) {
-        let XskQueue { receiver, frames } = &mut self.queues[queue];
+        let XskQueue { receiver, frames, .. } = &mut self.queues[queue];
         let room = BATCH - frames.len();
         let before = frames.len();
         frames.extend(std::iter::from_fn(|| receiver.frame(pool)).take(room));
@@ -168,9 +157,48 @@ impl XskInput {
 }
 
 impl XskQueue {
+    /// Opens a receive queue of an interface, as [`Port::xsk`].
+    fn open<E: From<crate::Error>>(
+        namespace: &Namespace,
+        interface: &str,
+        queue: u32,
+        umem: &Umem,
+        copy: bool,
+        mut steer: impl FnMut(u32, BorrowedFd<'_>) -> Result<(), E>,
+    ) -> Result<(Self, XskSender), E> {
+        let socket = XskSocket::open(namespace, interface, queue, umem, QUEUE_FRAMES, copy);
+        let socket = socket.map_err(crate::Error::from)?;
+        steer(queue, socket.as_fd())?;
+        let copies = if socket.zero_copy() { CopyMode::None } else { CopyMode::Made };
+        let closed = socket.closed(namespace);
+        let (receiver, sender) = socket.split();
+        let frames = VecDeque::with_capacity(BATCH);
+        Ok((Self { receiver, closed, copies, frames }, sender))
+    }
+
+    /// Opens receive queues that send nothing.
+    pub(crate) fn open_all<E: From<crate::Error>>(
+        namespace: &Namespace,
+        interface: &str,
+        queues: Range<u32>,
+        umem: &Umem,
+        copy: bool,
+        mut steer: impl FnMut(u32, BorrowedFd<'_>) -> Result<(), E>,
+    ) -> Result<Vec<Self>, E> {
+        queues
+            .map(|queue| Ok(Self::open(namespace, interface, queue, umem, copy, &mut steer)?.0))
+            .collect()
+    }
+
     fn is_empty(&mut self) -> bool {
         self.frames.is_empty() && self.receiver.is_empty()
     }
+}
+
+/// Returns whether frames of any of these queues are copied.
+pub(crate) fn copies(queues: &[XskQueue]) -> CopyMode {
+    let is_copied = queues.iter().any(|queue| queue.copies == CopyMode::Made);
+    if is_copied { CopyMode::Made } else { CopyMode::None }
 }
 
 impl Input {

@@ -31,12 +31,23 @@ static __always_inline void stamp(struct xdp_md *ctx)
 		*at = bpf_ktime_get_ns();
 }
 
+/* Count a frame of a receive queue that the interface got since its sockets were opened. */
+static __always_inline int no_socket(__u32 port)
+{
+	struct frer_port_counters *counters = port_counters_of(port);
+
+	if (counters)
+		count(&counters->no_socket);
+	return XDP_DROP;
+}
+
 SEC("xdp")
 int frer_steer(struct xdp_md *ctx)
 {
 	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
 	struct headers h;
 	__u32 msdu;
+	int action;
 
 	if (!parse_headers(&c, &h))
 		return unmatched(port);
@@ -45,7 +56,8 @@ int frer_steer(struct xdp_md *ctx)
 		return unmatched(port);
 	stamp(ctx);
 	/* The stack must not forward a stream's frame, even without a socket. */
-	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_DROP);
+	action = bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_DROP);
+	return likely(action == XDP_REDIRECT) ? action : no_socket(port);
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -26,4 +26,4 @@ pub use pin::{
     BPF_MOUNT, PinDirectory, PinOwner, check_path as check_pin_path, uses_mount_of_init,
 };
 pub use plane::{Options, Plane};
-pub use steering::Steering;
+pub use steering::{SteeredPort, Steering};

@@ -16,6 +16,15 @@ use crate::plane::Plane;
 #[derive(Debug)]
 pub struct Steering(Plane);
 
+/// Frames received at a port that no socket received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SteeredPort {
+    /// They match no stream, and were passed to the network stack.
+    pub unmatched: u64,
+    /// They match a stream, and were dropped: their receive queue has no socket.
+    pub no_socket: u64,
+}
+
 impl Steering {
     /// Creates steering for up to `max_streams` streams, initially without ports.
     ///
@@ -60,7 +69,6 @@ impl Steering {
     /// The kernel refuses. A socket of another queue is not detected.
     ///
     /// The port is not attached.
-    /// The port is not attached.
     pub fn deliver(&self, port: &str, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
         let sockets = self.0.sockets(port)?;
         sockets
@@ -101,12 +109,13 @@ impl Steering {
         self.0.change(names, &gone, &new)
     }
 
-    /// Returns the number of frames received at a port that match no stream.
+    /// Returns the number of frames received at a port that match no stream, and of those of streams that had no socket.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn unmatched(&self, port: &str) -> Result<u64> {
-        Ok(self.0.read_port(port)?.unmatched)
+    pub fn read_port(&self, port: &str) -> Result<SteeredPort> {
+        let counters = self.0.read_port(port)?;
+        Ok(SteeredPort { unmatched: counters.unmatched, no_socket: counters.no_socket })
     }
 
     /// As [`Plane::attach_for_test`].

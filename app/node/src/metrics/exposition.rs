@@ -196,9 +196,10 @@ fn port_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
 }
 
 /// Losses by the names of their keys in JSON.
-fn causes(losses: &PortLosses) -> [(&'static str, u64); 7] {
+fn causes(losses: &PortLosses) -> [(&'static str, u64); 8] {
     let PortLosses {
         queue_full,
+        no_socket,
         too_long,
         interface_down,
         exceeds_mtu,
@@ -208,6 +209,7 @@ fn causes(losses: &PortLosses) -> [(&'static str, u64); 7] {
     } = *losses;
     [
         ("queue_full", queue_full),
+        ("no_socket", no_socket),
         ("too_long", too_long),
         ("interface_down", interface_down),
         ("exceeds_mtu", exceeds_mtu),

@@ -195,6 +195,9 @@ impl Node {
         wanted: Mode,
         replace: bool,
     ) -> Result<Option<String>> {
+        // If it changes meanwhile, that is followed later.
+        let count = self.devices.count_queues(link);
+        self.upkeep.queues.insert(port.name.clone(), (link.index, count));
         let mut attach = |mode| {
             let queues = self.devices.receive_queues(link, mode);
             self.plane.attach(&port::spec(port, link, mode, queues), replace)

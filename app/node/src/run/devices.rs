@@ -86,10 +86,16 @@ impl Devices {
         if !is_serial || mode != Mode::Native {
             return ReceiveQueues::Concurrent;
         }
-        // The link has the allocated number, which is at least that of the channels.
-        let channels = || self.ethtool.channels(&link.name);
-        let has_one = || channels().is_ok_and(|channels| channels.rx + channels.combined == 1);
-        if link.rx_queues == 1 || has_one() { ReceiveQueues::Single } else { ReceiveQueues::Serial }
+        if self.count_queues(link) == 1 { ReceiveQueues::Single } else { ReceiveQueues::Serial }
+    }
+
+    /// The present number of receive queues of an interface.
+    pub(super) fn count_queues(&self, link: &Link) -> u32 {
+        match self.ethtool.channels(&link.name) {
+            Ok(channels) => channels.rx + channels.combined,
+            // The allocated number, which is at least the present one.
+            Err(_) => link.rx_queues,
+        }
     }
 
     /// Locks an interface for this node, which may have the lock already.

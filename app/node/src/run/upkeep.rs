@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use onbeat_frer::dataplane::Attachment;
+use onbeat_frer::dataplane::{AttachedPort, Attachment};
 use onbeat_netdev::{Link, VethPeer};
 
 use super::assembly::Node;
@@ -14,6 +14,7 @@ use super::events::EventSubject;
 use super::losses::LossMonitor;
 use super::output::OutputAccounts;
 use super::peers::PeerCache;
+use super::port;
 use super::prp::PrpUpkeep;
 use crate::config::{Backend, PortConfig};
 use crate::control::EventDetail;
@@ -38,6 +39,10 @@ pub(super) struct Upkeep {
     pub(super) peers: PeerCache,
     /// By port: why checksums of received frames are, or may be, unfinished.
     checksums: BTreeMap<String, UnfinishedChecksums>,
+    /// By port: index and number of receive queues of the interface that the program was attached to.
+    pub(super) queues: BTreeMap<String, (u32, u32)>,
+    /// By port: why its receive queues could not be followed, reported.
+    queue_failures: BTreeMap<String, String>,
     pub(super) losses: LossMonitor,
     pub(super) output: OutputAccounts,
     pub(super) prp: PrpUpkeep,
@@ -71,6 +76,8 @@ impl Upkeep {
             detached: BTreeMap::new(),
             peers: PeerCache::default(),
             checksums: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            queue_failures: BTreeMap::new(),
             losses: LossMonitor::new(now),
             output: OutputAccounts::new(now),
             prp: PrpUpkeep::new(now),
@@ -86,6 +93,8 @@ impl Upkeep {
     pub(super) fn retain_ports(&mut self, is_port: impl Fn(&String) -> bool) {
         self.detached.retain(|port, _| is_port(port));
         self.checksums.retain(|port, _| is_port(port));
+        self.queues.retain(|port, _| is_port(port));
+        self.queue_failures.retain(|port, _| is_port(port));
         self.losses.retain_ports(&is_port);
         self.output.retain_ports(is_port);
     }
@@ -138,6 +147,7 @@ impl Node {
         if self.has_programs() && self.upkeep.programs_at <= now {
             self.upkeep.programs_at = now + self.setup.node.events.interval;
             self.attach_detached(now);
+            self.read_queues();
         }
         if self.next_peers().is_some_and(|due| due <= now) {
             self.read_peers();
@@ -183,23 +193,46 @@ impl Node {
         let layout = self.setup.layout();
         let attached = self.attach_natively(&layout);
         let reported = self.report_frame_loss(&layout, EgressPorts::WithCarrier);
-        let queues = self.read_queues();
-        attached.and(reported).and(queues).unwrap_or_else(|error| tracing::error!("{error}"));
+        attached.and(reported).unwrap_or_else(|error| tracing::error!("{error}"));
     }
 
-    /// Reads whether interfaces have another number of receive queues. Programs that assume a single one do not depend on
-    /// this being known at once.
-    fn read_queues(&mut self) -> Result<()> {
+    /// Follows the numbers of receive queues of all ports.
+    fn read_queues(&mut self) {
         for attached in self.plane.ports() {
-            let port = self.setup.ports.iter().find(|port| port.name == attached.name);
-            let (Some(port), Attachment::Xdp(mode)) = (port, attached.attachment) else { continue };
-            // Without its interface a port has other problems, which are reported as such.
-            let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { continue };
-            if link.index == attached.ifindex {
-                let queues = self.devices.receive_queues(&link, mode);
-                self.plane.set_queues(&attached.name, queues)?;
+            let failure = self.read_queues_of(&attached).err().map(|error| error.to_string());
+            let before = match &failure {
+                Some(why) => self.upkeep.queue_failures.insert(attached.name, why.clone()),
+                None => self.upkeep.queue_failures.remove(&attached.name),
+            };
+            if let Some(why) = failure.filter(|why| before.as_ref() != Some(why)) {
+                tracing::error!("{why}");
             }
         }
+    }
+
+    /// Reads whether the interface of a port has another number of receive queues than when it was attached. Programs that
+    /// assume a single one do not depend on this being known at once; a queue without a program or socket loses frames.
+    fn read_queues_of(&mut self, attached: &AttachedPort) -> Result<()> {
+        let port = self.setup.ports.iter().find(|port| port.name == attached.name);
+        let mode = match attached.attachment {
+            Attachment::Xdp(mode) | Attachment::Xsk { mode, .. } => Some(mode),
+            Attachment::Packet => None,
+        };
+        let (Some(port), Some(mode)) = (port, mode) else { return Ok(()) };
+        // Without its interface a port has other problems, which are reported as such.
+        let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return Ok(()) };
+        if link.index != attached.ifindex {
+            return Ok(());
+        }
+        let count = self.devices.count_queues(&link);
+        if self.upkeep.queues.get(&attached.name) == Some(&(link.index, count)) {
+            return Ok(());
+        }
+        let queues = self.devices.receive_queues(&link, mode);
+        let spec = port::spec(port, &link, mode, queues);
+        self.plane.follow_queues(&spec)?;
+        self.plane.set_up(&spec.name, link.up)?;
+        self.upkeep.queues.insert(spec.name, (link.index, count));
         Ok(())
     }
 

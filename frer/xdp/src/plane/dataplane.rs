@@ -1,8 +1,6 @@
 //! Implementation of the data plane interface.
 
-use onbeat_frer::dataplane::{
-    AttachedPort, Attachment, Changes, DataPlane, Memory, PortSpec, ReceiveQueues,
-};
+use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Memory, PortSpec};
 use onbeat_frer::paths::PathsReading;
 use onbeat_frer::prp::{Parameters, Reading};
 use onbeat_frer::reading::{PortLosses, PortReading, StreamReading};
@@ -50,8 +48,10 @@ impl<E: From<Error>> DataPlane<E> for Plane {
         Ok(Plane::set_up(self, port, up)?)
     }
 
-    fn set_queues(&mut self, port: &str, queues: ReceiveQueues) -> Result<(), E> {
-        Ok(Plane::set_queues(self, port, queues)?)
+    fn follow_queues(&mut self, port: &PortSpec) -> Result<(), E> {
+        Plane::set_queues(self, &port.name, port.queues)?;
+        // New queues of a veth run no program until it gets another one.
+        Ok(Plane::attach(self, port, false)?)
     }
 
     fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes, E> {
