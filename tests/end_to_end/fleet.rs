@@ -61,7 +61,7 @@ impl Drop for Children {
 }
 
 fn fleet_program() -> Command {
-    command(program().with_file_name("onbeat-fleet"))
+    command(&program().with_file_name("onbeat-fleet"))
 }
 
 /// Runs a command of the fleet; returns its exit status and output.
