@@ -18,6 +18,7 @@ mod delay;
 mod end_system;
 mod events;
 mod exclusive;
+mod fleet;
 mod foreign;
 mod guard;
 mod history;

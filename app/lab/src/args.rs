@@ -4,9 +4,8 @@ use clap::{Arg, ArgAction, CommandFactory, Parser};
 use onbeat_lab::scenario::list;
 use onbeat_netdev::Handle;
 use onbeat_terminal::completions::{Values, is_named};
-use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::exit::Result;
 use onbeat_terminal::program::{LAST, Program};
-use onbeat_terminal::version;
 use tracing::Level;
 
 use crate::command::Command;
@@ -73,18 +72,6 @@ fn interfaces() -> Vec<String> {
     links.into_iter().map(|link| link.name).collect()
 }
 
-/// Rejects the caller if its version differs: its command line may differ as well.
-pub(crate) fn check_version(of_caller: Option<&str>) -> Result<()> {
-    let own = version::line();
-    match of_caller {
-        Some(version) if version != own => Err(Failure::new(format!(
-            "onbeat has version {version:?}, and its laboratory (onbeat-lab) {own}; install the same \
-             version of both"
-        ))),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,13 +79,6 @@ mod tests {
     #[test]
     fn definitions_do_not_contradict_each_other() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn another_version_is_rejected() {
-        assert!(check_version(None).is_ok());
-        assert!(check_version(Some(version::line())).is_ok());
-        assert!(check_version(Some("0.0.1")).is_err());
     }
 
     /// A new argument that names a file must be classified here and in `onbeat_terminal::paths`.

@@ -10,6 +10,7 @@ use onbeat_terminal::exit::Failure;
 use onbeat_terminal::{companion, program};
 
 fn main() -> ExitCode {
-    let checked = args::check_version(env::var(companion::VERSION).ok().as_deref());
+    let of_caller = env::var(companion::VERSION).ok();
+    let checked = companion::check_version(of_caller.as_deref(), "onbeat-lab");
     checked.map_or_else(Failure::report, |()| program::main::<args::Arguments>())
 }

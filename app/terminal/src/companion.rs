@@ -31,6 +31,20 @@ pub struct Companion {
     pub remedy: &'static str,
 }
 
+/// Rejects the caller of a companion if its version differs: its command line may differ as well. `own`: the companion.
+///
+/// # Errors
+/// It differs.
+pub fn check_version(of_caller: Option<&str>, own: &str) -> Result<()> {
+    let version = version::line();
+    match of_caller {
+        Some(other) if other != version => Err(Failure::new(format!(
+            "onbeat has version {other:?}, and {own} {version}; install the same version of both"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 impl Companion {
     /// Path of the program.
     ///
@@ -103,6 +117,13 @@ mod tests {
     use onbeat_testing::TemporaryDirectory;
 
     use super::*;
+
+    #[test]
+    fn another_version_is_rejected() {
+        assert!(check_version(None, "other").is_ok());
+        assert!(check_version(Some(version::line()), "other").is_ok());
+        assert!(check_version(Some("0.0.1"), "other").is_err());
+    }
 
     #[test]
     fn a_companion_is_found_only_in_its_two_directories() {

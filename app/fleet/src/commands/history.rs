@@ -1,0 +1,58 @@
+//! `onbeat fleet history`
+
+use onbeat_rollout::Generation;
+use onbeat_rollout::record::{self, Manifest};
+use onbeat_rollout::store::Keys;
+use onbeat_terminal::exit::{CommandResult, Result};
+use onbeat_terminal::output::print;
+
+use super::FleetOption;
+use super::apply::Opened;
+use crate::controller;
+use crate::error::Error;
+use crate::files;
+
+/// List the plans in the store
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat fleet history
+
+Exit status: 0 success; 2 error.")]
+pub(crate) struct History {
+    #[command(flatten)]
+    fleet: FleetOption,
+}
+
+impl History {
+    pub(crate) fn execute(self) -> Result<CommandResult> {
+        let mut fleet = Opened::open(&self.fleet)?;
+        let current = controller::read(&mut fleet.store, &fleet.public)?.current;
+        let mut text = String::from("PLAN  NODES  SHA-256       STATE\n");
+        for generation in generations(&mut fleet.store)? {
+            let key = onbeat_rollout::key::manifest(generation);
+            let Some(found) = files::read_one(&mut fleet.store, &key)? else { continue };
+            let manifest: Manifest =
+                record::open(&key, &found.value, &fleet.public).map_err(Error::from)?;
+            let state = match generation {
+                _ if generation == current.from => "runs",
+                _ if generation == current.to => "is rolled out",
+                _ => "",
+            };
+            let (nodes, hash) = (manifest.nodes.len(), manifest.plan.to_string());
+            let row = format!("{generation:>4}  {nodes:>5}  {}  {state}", &hash[..12]);
+            text += &(row.trim_end().to_owned() + "\n");
+        }
+        print(&text)?;
+        Ok(CommandResult::Success)
+    }
+}
+
+/// Numbers of the plans, in order.
+fn generations(store: &mut crate::store::EtcdStore) -> Result<Vec<Generation>> {
+    let keys = store.keys(&Keys::Prefix("plan/".into())).map_err(Error::from)?;
+    let number = |key: &String| key.strip_prefix("plan/")?.strip_suffix("/manifest")?.parse().ok();
+    let mut generations: Vec<Generation> = keys.iter().filter_map(number).collect();
+    generations.sort_unstable();
+    Ok(generations)
+}

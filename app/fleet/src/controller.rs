@@ -1,0 +1,164 @@
+//! Roll-outs: executes the decisions of [`onbeat_rollout::Controller`].
+
+use std::time::{Duration, Instant};
+
+use onbeat_rollout::controller::{Decision, Goal, View, Waits};
+use onbeat_rollout::record::{self, Change, NodeState};
+use onbeat_rollout::store::{Compare, Keys, Operation, Store, StoreError, Transaction};
+use onbeat_rollout::{Controller, Current, Phase, key};
+
+use crate::credentials::{PublicKey, SigningKey};
+use crate::error::{Error, Result};
+use crate::files;
+use crate::store::EtcdStore;
+
+/// Until the states are read again.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// What the store has of a roll-out.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    pub(crate) current: Current,
+    pub(crate) revision: u64,
+    /// The change from the old plan to the new one; none while one plan rests.
+    pub(crate) change: Option<Change>,
+    /// Nodes whose acknowledgement is awaited, with their states.
+    pub(crate) nodes: Vec<(String, Option<NodeState>)>,
+    pub(crate) is_late: bool,
+}
+
+/// How a roll-out ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The wanted plan rests.
+    Done,
+    /// The roll-out went back to the old plan.
+    Returned,
+}
+
+/// Reads all at one revision, but the signed change, which never changes.
+pub(crate) fn read(store: &mut EtcdStore, public: &PublicKey) -> Result<Fleet> {
+    let found = files::read_one(store, key::CURRENT)?.ok_or(Error::NoFleet)?;
+    let seen: Current = record::open(key::CURRENT, &found.value, public)?;
+    let change = match seen.from == seen.to {
+        true => None,
+        false => {
+            let key = key::change(seen.from, seen.to);
+            let found = files::read_one(store, &key)?;
+            let what = format!("change from plan {}", seen.from);
+            let found = found.ok_or(Error::Incomplete { generation: seen.to, what })?;
+            Some(record::open::<Change>(&key, &found.value, public)?)
+        }
+    };
+    let keys = [
+        Keys::One(key::CURRENT.into()),
+        Keys::Prefix(key::STATES.into()),
+        Keys::One(key::deadline(seen.step)),
+    ];
+    let read = store.transact(&Transaction::read(keys))?;
+    let [current, states, deadline] = <[_; 3]>::try_from(read.reads).map_err(|_| Error::NoFleet)?;
+    let found = current.into_iter().next().ok_or(Error::NoFleet)?;
+    let current: Current = record::open(key::CURRENT, &found.value, public)?;
+    if current != seen {
+        return self::read(store, public);
+    }
+    let mut known: std::collections::BTreeMap<String, NodeState> = states
+        .iter()
+        .filter_map(|found| {
+            let node = found.key.strip_prefix(key::STATES)?;
+            Some((node.to_owned(), record::decode(&found.key, &found.value).ok()?))
+        })
+        .collect();
+    let awaited: Vec<String> = match &change {
+        Some(change) => change.affected.clone(),
+        None => files::nodes(store, public, current.to)?,
+    };
+    let nodes = awaited.into_iter().map(|node| (node.clone(), known.remove(&node))).collect();
+    let is_late = deadline.is_empty();
+    Ok(Fleet { current, revision: found.mod_revision, change, nodes, is_late })
+}
+
+/// Executes a roll-out until its end.
+pub(crate) fn run(
+    store: &mut EtcdStore,
+    keys: (&SigningKey, &PublicKey),
+    goal: Goal,
+    deadline_s: u32,
+    mut report: impl FnMut(&Fleet),
+) -> Result<End> {
+    let (signer, public) = keys;
+    let start = Instant::now();
+    let mut controller = Controller::default();
+    let mut has_begun = false;
+    loop {
+        let fleet = match read(store, public) {
+            Ok(fleet) => fleet,
+            // Nodes keep what they have; the roll-out goes on when the store is back.
+            Err(Error::Store(StoreError::Unknown | StoreError::Unavailable(_))) => {
+                std::thread::sleep(INTERVAL);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        report(&fleet);
+        let Fleet { current, change, .. } = &fleet;
+        // While one plan rests, only nodes with an agent that lives are awaited.
+        let is_awaited = |state: &Option<NodeState>| change.is_some() || state.is_some();
+        let states = fleet.nodes.iter().map(|(_, state)| state.clone()).filter(is_awaited);
+        let states: Vec<Option<NodeState>> = states.collect();
+        let view = View { current: *current, states: &states, is_late: fleet.is_late };
+        let wait_ns = |ms: fn(&Change) -> u64| change.as_ref().map_or(0, ms) * NS_PER_MS;
+        let waits = Waits {
+            drain_ns: wait_ns(|change| change.drain_ms),
+            soak_ns: wait_ns(|change| change.soak_ms),
+        };
+        if current.phase == Phase::Rest && has_begun && view.missing().next().is_none() {
+            return Ok(if change.is_none() { End::Done } else { End::Returned });
+        }
+        has_begun |= current.phase != Phase::Rest;
+        let now_ns = start.elapsed().as_nanos() as u64;
+        match controller.decide(&view, waits, goal, now_ns) {
+            Decision::Write(next) => write(store, signer, &fleet, next, deadline_s)?,
+            Decision::Rest => {
+                let is_reached = matches!(goal, Goal::Reach(to) if to == current.from);
+                return Ok(if is_reached { End::Done } else { End::Returned });
+            }
+            Decision::Wait | Decision::WaitUntil(_) => std::thread::sleep(INTERVAL),
+            Decision::Busy => return Err(Error::Busy(*current)),
+            Decision::Restored(step) => return Err(Error::Restored { own: current.step, step }),
+        }
+    }
+}
+
+/// Writes the next step with its deadline, unless another controller did.
+fn write(
+    store: &mut EtcdStore,
+    signer: &SigningKey,
+    fleet: &Fleet,
+    next: Current,
+    deadline_s: u32,
+) -> Result<()> {
+    let lease = match store.grant(deadline_s) {
+        Ok(lease) => lease,
+        Err(StoreError::Unknown | StoreError::Unavailable(_)) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let put = |key: String, value, lease| Operation::Put { key, value, lease };
+    let step = Transaction {
+        compare: vec![Compare::ModRevision(key::CURRENT.into(), fleet.revision)],
+        success: vec![
+            put(key::CURRENT.into(), record::seal(&next, signer), 0),
+            put(key::deadline(next.step), Vec::new(), lease),
+        ],
+        ..Transaction::default()
+    };
+    match store.transact(&step) {
+        // Whether it was written, and by whom, shows the next read.
+        Ok(_) | Err(StoreError::Unknown | StoreError::Unavailable(_) | StoreError::NoLease(_)) => {
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}

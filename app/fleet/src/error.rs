@@ -1,0 +1,105 @@
+//! Failures of the program.
+
+use std::io;
+use std::path::PathBuf;
+
+use onbeat_host::trust::UntrustedFile;
+use onbeat_node::control::ClientError;
+use onbeat_rollout::record::RecordError;
+use onbeat_rollout::stage::StageRefusal;
+use onbeat_rollout::store::StoreError;
+
+/// A failure.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// A request of the store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A request that the store has no part in.
+    #[error(transparent)]
+    Etcd(#[from] onbeat_etcd::Error),
+    /// A record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The stage of a node.
+    #[error(transparent)]
+    Stage(#[from] StageRefusal),
+    /// A node does not respond.
+    #[error(transparent)]
+    Node(#[from] ClientError),
+    /// A file that another user could have written.
+    #[error(transparent)]
+    Untrusted(#[from] UntrustedFile),
+    /// A file.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A file with another content.
+    #[error("{}: {fault}", path.display())]
+    Content {
+        /// Its path.
+        path: PathBuf,
+        /// The fault and its remedy.
+        fault: String,
+    },
+    /// A key or certificate cannot be made.
+    #[error("cannot issue a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// No threads.
+    #[error("cannot start a thread: {0}")]
+    Runtime(io::Error),
+    /// What a plan has in the store is incomplete.
+    #[error(
+        "plan {generation} in the store has no {what}; it was removed, or is still being written"
+    )]
+    Incomplete {
+        /// The plan.
+        generation: u64,
+        /// What is missing.
+        what: String,
+    },
+    /// A text does not have the hash of its signed record.
+    #[error(
+        "plan {generation}: {what} does not have the hash of its signed record; another program wrote it"
+    )]
+    Hash {
+        /// The plan.
+        generation: u64,
+        /// The text.
+        what: String,
+    },
+    /// Another roll-out is under way.
+    #[error(
+        "a roll-out from plan {} to plan {} is in phase {} (step {}); complete it with `onbeat fleet apply --continue`, or \
+         return to the old plan with `onbeat fleet rollback`",
+        .0.from, .0.to, .0.phase, .0.step
+    )]
+    Busy(onbeat_rollout::Current),
+    /// The store is older than its nodes.
+    #[error(
+        "plan/current has step {own}, and a node has step {step}: the store was restored from a snapshot; nodes keep what they \
+         run, and no roll-out starts"
+    )]
+    Restored {
+        /// The step of the store.
+        own: u64,
+        /// The step of a node.
+        step: u64,
+    },
+    /// The store has no fleet.
+    #[error("the store has no fleet; run `onbeat fleet init` again now that etcd runs")]
+    NoFleet,
+}
+
+impl Error {
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        |source| Self::File { path, source }
+    }
+}
+
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,275 @@
+//! Plans in the store: their files, deflated and in parts, with signed hashes.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use onbeat_plan::manifest::Manifest as PlanManifest;
+use onbeat_rollout::Generation;
+use onbeat_rollout::change::{PlanFiles, PreparedChange};
+use onbeat_rollout::key::{self, PART_OCTETS};
+use onbeat_rollout::record::{
+    FileHash, LONGEST_FILE, Manifest, NodeChange, NodeFileEntry, Signer, Verifier, open, seal,
+};
+use onbeat_rollout::store::{Compare, KeyValue, Keys, Operation, Store, Transaction};
+
+use crate::error::{Error, Result};
+
+/// Longest manifest of `onbeat plan`.
+const LONGEST_PLAN: u64 = 1 << 30;
+
+/// Keys of a page.
+const PAGE: usize = 64;
+
+/// The prefix of the manifest that `onbeat plan` wrote, in parts.
+fn plan_parts(generation: Generation) -> String {
+    format!("plan/{generation}/plan/")
+}
+
+fn deflate(text: &str) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes()).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+/// Inflates at most `most` octets: a short text can be made that inflates to any length.
+fn inflate(octets: &[u8], most: u64) -> Option<String> {
+    let mut text = Vec::new();
+    DeflateDecoder::new(octets).take(most + 1).read_to_end(&mut text).ok()?;
+    if text.len() as u64 > most { None } else { String::from_utf8(text).ok() }
+}
+
+/// Reads all keys of one revision.
+pub(crate) fn read_all(store: &mut impl Store, keys: &Keys) -> Result<Vec<KeyValue>> {
+    let (mut all, mut from, mut revision) = (Vec::new(), String::new(), 0);
+    loop {
+        let page = store.range(keys, &from, PAGE, revision)?;
+        revision = page.revision;
+        all.extend(page.keys);
+        match all.last().filter(|_| page.has_more) {
+            Some(last) => from = format!("{}\0", last.key),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// Reads one key.
+pub(crate) fn read_one(store: &mut impl Store, key: &str) -> Result<Option<KeyValue>> {
+    let read = store.transact(&Transaction::read([Keys::One(key.to_owned())]))?;
+    Ok(read.reads.into_iter().flatten().next())
+}
+
+fn put(key: String, value: Vec<u8>) -> Operation {
+    Operation::Put { key, value, lease: 0 }
+}
+
+/// Writes a key; returns whether it did not exist.
+fn create(store: &mut impl Store, key: String, value: Vec<u8>) -> Result<bool> {
+    let compare = vec![Compare::CreateRevision(key.clone(), 0)];
+    let created = Transaction { compare, success: vec![put(key, value)], ..Transaction::default() };
+    Ok(store.transact(&created)?.succeeded)
+}
+
+fn write(store: &mut impl Store, key: String, value: Vec<u8>) -> Result<()> {
+    let written = Transaction { success: vec![put(key, value)], ..Transaction::default() };
+    store.transact(&written)?;
+    Ok(())
+}
+
+/// Writes a text in parts; returns their number.
+fn write_parts(store: &mut impl Store, text: &str, key: impl Fn(usize) -> String) -> Result<u32> {
+    let octets = deflate(text);
+    let parts = octets.chunks(PART_OCTETS);
+    let count = parts.len() as u32;
+    for (number, part) in parts.enumerate() {
+        write(store, key(number), part.to_owned())?;
+    }
+    Ok(count)
+}
+
+/// Writes a plan under the next free number from `first` on. The manifest is last: with it the plan is complete.
+pub(crate) fn upload(
+    store: &mut impl Store,
+    signer: &impl Signer,
+    first: Generation,
+    plan_text: &str,
+    files: &BTreeMap<String, String>,
+    mut progress: impl FnMut(usize),
+) -> Result<Generation> {
+    let mut generation = first;
+    // Reserves the number, so that two controllers do not write one plan.
+    while !create(store, format!("plan/{generation}/reserved"), Vec::new())? {
+        generation += 1;
+    }
+    for (number, (node, text)) in files.iter().enumerate() {
+        let parts = write_parts(store, text, |part| key::part(generation, node, part))?;
+        let entry = NodeFileEntry {
+            generation,
+            node: node.clone(),
+            sha256: FileHash::of(text),
+            octets: text.len() as u64,
+            parts,
+        };
+        write(store, key::node(generation, node), seal(&entry, signer))?;
+        progress(number + 1);
+    }
+    write_parts(store, plan_text, |part| format!("{}{part:06}", plan_parts(generation)))?;
+    let nodes = files.iter().map(|(node, text)| (node.clone(), FileHash::of(text))).collect();
+    let manifest = Manifest { generation, nodes, plan: FileHash::of(plan_text) };
+    write(store, key::manifest(generation), seal(&manifest, signer))?;
+    Ok(generation)
+}
+
+/// Writes a change: its nodes first.
+pub(crate) fn upload_change(
+    store: &mut impl Store,
+    signer: &impl Signer,
+    prepared: &PreparedChange,
+) -> Result<()> {
+    let (from, to) = (prepared.change.from, prepared.change.to);
+    for node in &prepared.nodes {
+        write(store, key::node_change(from, to, &node.node), seal(node, signer))?;
+    }
+    write(store, key::change(from, to), seal(&prepared.change, signer))
+}
+
+/// Returns the signed manifest of a plan.
+pub(crate) fn manifest(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    generation: Generation,
+) -> Result<Manifest> {
+    let key = key::manifest(generation);
+    let found = read_one(store, &key)?;
+    let found = found.ok_or(Error::Incomplete { generation, what: "manifest".into() })?;
+    Ok(open(&key, &found.value, verifier)?)
+}
+
+/// Returns the nodes of a plan.
+pub(crate) fn nodes(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    generation: Generation,
+) -> Result<Vec<String>> {
+    match generation {
+        0 => Ok(Vec::new()),
+        _ => Ok(manifest(store, verifier, generation)?.nodes.into_keys().collect()),
+    }
+}
+
+/// Returns the file of a node in a plan; `None`: the plan has none for it. Plan 0 has none at all.
+pub(crate) fn node_file(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    generation: Generation,
+    node: &str,
+) -> Result<Option<String>> {
+    let key = key::node(generation, node);
+    let Some(found) = read_one(store, &key)? else { return Ok(None) };
+    let entry: NodeFileEntry = open(&key, &found.value, verifier)?;
+    let mut octets = Vec::new();
+    for part in 0..entry.parts as usize {
+        let found = read_one(store, &key::part(generation, node, part))?;
+        let missing = || Error::Incomplete { generation, what: format!("part {part} of {node}") };
+        octets.extend(found.ok_or_else(missing)?.value);
+    }
+    let text = inflate(&octets, LONGEST_FILE);
+    let text = text.filter(|text| FileHash::of(text) == entry.sha256);
+    text.map(Some).ok_or_else(|| Error::Hash { generation, what: format!("the file of {node}") })
+}
+
+/// Returns the change of a node; `None`: the node is not affected.
+pub(crate) fn node_change(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    (from, to): (Generation, Generation),
+    node: &str,
+) -> Result<Option<NodeChange>> {
+    let key = key::node_change(from, to, node);
+    let found = read_one(store, &key)?;
+    Ok(found.map(|found| open(&key, &found.value, verifier)).transpose()?)
+}
+
+/// Returns a plan with all files.
+pub(crate) fn plan(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    generation: Generation,
+) -> Result<PlanFiles> {
+    if generation == 0 {
+        return Ok(PlanFiles::default());
+    }
+    let signed = manifest(store, verifier, generation)?;
+    let parts = read_all(store, &Keys::Prefix(plan_parts(generation)))?;
+    let octets: Vec<u8> = parts.into_iter().flat_map(|part| part.value).collect();
+    let differs = || Error::Hash { generation, what: "the manifest of onbeat plan".into() };
+    let text = inflate(&octets, LONGEST_PLAN).filter(|text| FileHash::of(text) == signed.plan);
+    let read = PlanManifest::parse(&text.ok_or_else(differs)?, "manifest.json");
+    let read = read.map_err(|_| differs())?;
+    let mut files = BTreeMap::new();
+    for (node, hash) in &signed.nodes {
+        let text = node_file(store, verifier, generation, node)?;
+        let text = text.filter(|text| FileHash::of(text) == *hash);
+        let differs = || Error::Hash { generation, what: format!("the file of {node}") };
+        files.insert(node.clone(), text.ok_or_else(differs)?);
+    }
+    Ok(PlanFiles::new(generation, read, files))
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_rollout::store::MemoryStore;
+
+    use super::*;
+
+    struct Key;
+
+    impl Signer for Key {
+        fn sign(&self, message: &[u8]) -> Vec<u8> {
+            FileHash::of(&String::from_utf8_lossy(message)).0.to_vec()
+        }
+    }
+
+    impl Verifier for Key {
+        fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
+            Key.sign(message) == signature
+        }
+    }
+
+    #[test]
+    fn a_text_that_inflates_to_more_is_refused() {
+        let text = "x".repeat(1000);
+        assert_eq!(inflate(&deflate(&text), 1000).as_deref(), Some(text.as_str()));
+        assert_eq!(inflate(&deflate(&text), 999), None);
+        assert_eq!(inflate(b"\xff\xff\xff", 999), None);
+    }
+
+    #[test]
+    fn a_file_of_several_parts_is_read_and_one_that_was_exchanged_refused() {
+        let mut store = MemoryStore::default();
+        // Digits that hardly deflate.
+        let mut number = 1_u64;
+        let text: String = (0..200_000)
+            .map(|_| {
+                number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                format!("{number:016x}")
+            })
+            .collect();
+        let files = BTreeMap::from([("a".to_owned(), text.clone()), ("b".to_owned(), "x".into())]);
+        let plan = "{}";
+        let first = upload(&mut store, &Key, 1, plan, &files, |_| {}).unwrap();
+        let second = upload(&mut store, &Key, 1, plan, &files, |_| {}).unwrap();
+        assert_eq!((first, second), (1, 2), "a number is used once");
+        assert_eq!(node_file(&mut store, &Key, 1, "a").unwrap(), Some(text));
+        assert_eq!(node_file(&mut store, &Key, 1, "c").unwrap(), None);
+        write(&mut store, key::part(1, "b", 0), deflate("y")).unwrap();
+        let refused = node_file(&mut store, &Key, 1, "b").unwrap_err();
+        assert!(matches!(refused, Error::Hash { .. }), "{refused}");
+        // The signed record of another plan does not stand for this one.
+        let other = read_one(&mut store, &key::node(2, "b")).unwrap().unwrap().value;
+        write(&mut store, key::node(1, "b"), other).unwrap();
+        assert!(matches!(node_file(&mut store, &Key, 1, "b"), Err(Error::Record(_))));
+    }
+}

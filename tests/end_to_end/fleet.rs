@@ -1,0 +1,223 @@
+//! Plans are rolled out over etcd to nodes while frames flow: no frame is lost or doubled. The control, the same change in one
+//! step, loses frames.
+//!
+//! ```text
+//!                 +--- r1 ---+
+//!  talker --- [ a ] -- r2 -- [ b ] --- listener        plan 1: r1, r2; plan 2: r2, r3
+//!                 +--- r3 ---+
+//! ```
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use onbeat_lab::{Topology, World};
+use onbeat_testing::{TemporaryDirectory, command, require_that};
+
+use crate::common::{Flow, build, can_run, program, run, wait_for};
+
+const GROUP: &str = "01:00:5e:00:00:01";
+const VLAN: u16 = 100;
+const RATE: u64 = 2000;
+const NODES: [&str; 5] = ["a", "b", "r1", "r2", "r3"];
+const RELAYS: [&str; 3] = ["r1", "r2", "r3"];
+
+/// The network; paths do not pass through relay `without`.
+fn network(without: &str) -> String {
+    let mut text = String::from("[network]\nlabel-vlans = [101, 102]\n");
+    for node in ["a", "b"] {
+        let ports = RELAYS.map(|relay| format!("{{ name = \"{node}-{relay}\" }}")).join(", ");
+        text += &format!(
+            "[[node]]\nname = \"{node}\"\nhost = {{ interface = \"{node}-host\" }}\nport = [{ports}]\n"
+        );
+    }
+    for relay in RELAYS {
+        let passes = relay != without;
+        text += &format!(
+            "[[node]]\nname = \"{relay}\"\nrelay = {passes}\nport = [{{ name = \"{relay}-a\" }}, {{ name = \"{relay}-b\" }}]\n"
+        );
+        for end in ["a", "b"] {
+            text +=
+                &format!("[[link]]\na = \"{end}:{end}-{relay}\"\nb = \"{relay}:{relay}-{end}\"\n");
+        }
+    }
+    text + &format!(
+        "[[stream]]\nname = \"axis\"\ntalker = \"a\"\nlisteners = [\"b\"]\naddress = \"{GROUP}\"\nvlan = {VLAN}\n\
+         interval-us = 500\nsize = 304\n"
+    )
+}
+
+/// Children that end with this value.
+struct Children(Vec<Child>);
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn fleet_program() -> Command {
+    command(&program().with_file_name("onbeat-fleet"))
+}
+
+/// Runs a command of the fleet; returns its exit status and output.
+fn fleet(arguments: &[&str]) -> (i32, String) {
+    let output =
+        fleet_program().arg("fleet").args(arguments).output().expect("onbeat-fleet starts");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.code().unwrap_or(-1), text.into_owned())
+}
+
+#[track_caller]
+fn succeed(arguments: &[&str]) -> String {
+    let (code, text) = fleet(arguments);
+    assert_eq!(code, 0, "{arguments:?}: {text}");
+    text
+}
+
+fn start_etcd(directory: &Path, certificates: &Path, ports: [u16; 2]) -> Child {
+    let [client, peer] = ports.map(|port| format!("//127.0.0.1:{port}"));
+    let mut etcd = Command::new("etcd");
+    for (option, value) in [
+        ("--name", "m0".into()),
+        ("--data-dir", directory.display().to_string()),
+        ("--listen-client-urls", format!("https:{client}")),
+        ("--advertise-client-urls", format!("https:{client}")),
+        ("--listen-peer-urls", format!("http:{peer}")),
+        ("--initial-advertise-peer-urls", format!("http:{peer}")),
+        ("--initial-cluster", format!("m0=http:{peer}")),
+        ("--trusted-ca-file", certificates.join("ca.pem").display().to_string()),
+        ("--cert-file", certificates.join("server.pem").display().to_string()),
+        ("--key-file", certificates.join("server.key").display().to_string()),
+    ] {
+        etcd.arg(option).arg(value);
+    }
+    etcd.arg("--client-cert-auth").stdout(Stdio::null()).stderr(Stdio::null());
+    etcd.spawn().expect("etcd starts")
+}
+
+fn topology(directory: &Path) -> Topology {
+    let mut topology = Topology::default();
+    for (node, place) in NODES.into_iter().zip(1..) {
+        let text = fs::read_to_string(directory.join(format!("{node}.toml"))).expect("a file");
+        // Without streams: the first roll-out brings them.
+        let head = text.split("[[stream]]").next().unwrap_or_default();
+        topology.node(node, place, 1, head);
+    }
+    topology.host("talker", 0, 0).host("listener", 9, 0);
+    topology.link("access", "talker:eth0", "a:a-host").link("exit", "b:b-host", "listener:eth0");
+    for relay in RELAYS {
+        for end in ["a", "b"] {
+            let name = format!("{end}-{relay}");
+            topology.link(&name, &format!("{end}:{name}"), &format!("{relay}:{relay}-{end}"));
+        }
+    }
+    topology
+}
+
+fn node_file(node: &str) -> String {
+    format!("/run/onbeat/lab/{node}.toml")
+}
+
+#[test]
+fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
+    if !can_run() {
+        return;
+    }
+    let has_etcd = Command::new("etcd").arg("--version").output().is_ok();
+    let has_fleet = program().with_file_name("onbeat-fleet").is_file();
+    assert!(has_fleet, "onbeat-fleet is missing; build it: cargo build -p onbeat-fleet");
+    if !require_that(has_etcd, "etcd (apt-get install etcd-server)") {
+        return;
+    }
+    let directory = TemporaryDirectory::new("fleet");
+    let at = |name: &str| directory.file(name).display().to_string();
+    for (number, without) in [(1, "r3"), (2, "r1")] {
+        let (net, plan) = (at(&format!("net-{number}.toml")), at(&format!("plan-{number}")));
+        fs::write(&net, network(without)).unwrap();
+        let keep = at("plan-1/manifest.json");
+        let mut arguments = vec!["plan", &net, "-o", &plan];
+        if number == 2 {
+            arguments.extend(["--keep", &keep]);
+        }
+        let planned = run(&arguments);
+        assert_eq!(planned.code, 0, "{planned:?}");
+    }
+    let mut world = build(&topology(&directory.file("plan-1")));
+    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
+
+    // Keys, then etcd with the certificates, then users and the first record.
+    let bound = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let ports = bound.map(|listener| listener.local_addr().unwrap().port());
+    let (url, keys) = (format!("https://127.0.0.1:{}", ports[0]), at("keys"));
+    let init = ["init", "--etcd", &url, "--fleet", &keys];
+    let (code, text) = fleet(&init);
+    assert!(code == 1 && text.contains("start etcd with them"), "{text}");
+    let servers = directory.file("keys/servers/127.0.0.1");
+    let mut children = Children(vec![start_etcd(&directory.file("etcd"), &servers, ports)]);
+    wait_for("the store is set up", || fleet(&init).0 == 0);
+    assert_eq!(fleet(&init).0, 0, "again");
+    for node in NODES {
+        let (credentials, state) = (at(&format!("of-{node}")), at(&format!("state-{node}")));
+        succeed(&["invite", node, "-o", &credentials, "--fleet", &keys]);
+        let mut agent = fleet_program();
+        agent.args([
+            "fleet",
+            "agent",
+            &credentials,
+            "--node-file",
+            &node_file(node),
+            "--state",
+            &state,
+        ]);
+        let log = fs::File::create(at(&format!("log-{node}"))).unwrap();
+        agent.stdout(Stdio::null()).stderr(log);
+        children.0.push(agent.spawn().expect("an agent starts"));
+    }
+    let options = ["--soak", "1", "--fleet", &keys];
+    let apply = |plan: &str| [&["apply", plan][..], &options].concat().join(" ");
+    let applied = |plan: &str| {
+        let line = apply(plan);
+        succeed(&line.split(' ').collect::<Vec<_>>())
+    };
+    let (first, second) = (at("plan-1"), at("plan-2"));
+    assert!(applied(&first).contains("all nodes run the new plan"));
+    assert!(applied(&first).contains("nothing to change"));
+    let flow = Flow::start(&world, ("talker", "listener"), 1, (GROUP, VLAN), RATE, None);
+    flow.advance(RATE / 2);
+
+    let text = applied(&second);
+    for phase in ["accept of plan 1 to 2", "prove of plan 1 to 2", "send of plan 1 to 2", "drain"] {
+        assert!(text.contains(phase), "{phase}: {text}");
+    }
+    flow.advance(RATE / 2);
+    let input = |node: &str| {
+        let status = world.status(node).unwrap();
+        status.streams.iter().map(|stream| stream.members[0].input_packets).sum::<u64>()
+    };
+    assert!(input("r3") > 0 && world.status("r1").unwrap().streams.is_empty());
+    let status = succeed(&["status", "--fleet", &keys]);
+    assert!(status.contains("plan 2") && !status.contains("missing"), "{status}");
+    assert!(succeed(&["rollback", "--fleet", &keys]).contains("all nodes run the new plan"));
+    flow.advance(RATE / 2);
+    let history = succeed(&["history", "--fleet", &keys]);
+    assert!(history.lines().count() == 3 && history.contains("runs"), "{history}");
+    let sent = flow.finish_whole();
+    assert!(sent > 2 * RATE, "{sent}");
+
+    // The control: in one step.
+    drop(children);
+    let flow = Flow::start(&world, ("talker", "listener"), 2, (GROUP, VLAN), RATE, None);
+    flow.advance(RATE / 2);
+    for node in NODES {
+        let text = fs::read_to_string(format!("{second}/{node}.toml")).unwrap();
+        world.daemon(node).unwrap().reload(&text).unwrap();
+    }
+    flow.advance(RATE / 2);
+    let lost = flow.finish().delivery.lost();
+    assert!(lost > 0, "the control loses frames");
+}
