@@ -12,7 +12,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use onbeat_lab::{Topology, World};
+use onbeat_lab::Topology;
 use onbeat_testing::{TemporaryDirectory, command, require_that};
 
 use crate::common::{Flow, build, can_run, program, run, wait_for};

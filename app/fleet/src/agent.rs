@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use onbeat_host::{file, trust};
 use onbeat_node::control::{Client, ClientError, DIRECTORY, Request, Response};
-use onbeat_rollout::agent::{Action, Outcome, Saved};
+use onbeat_rollout::agent::{Action, DiskRecord, Outcome};
 use onbeat_rollout::record::{self, FileHash, LONGEST_FILE, LONGEST_REASON, NodeState};
 use onbeat_rollout::stage::Stages;
-use onbeat_rollout::store::{Compare, Keys, LeaseId, Operation, Store, StoreError, Transaction};
+use onbeat_rollout::store::{Condition, Keys, LeaseId, Operation, Store, StoreError, Transaction};
 use onbeat_rollout::{Agent, Current, key};
 use serde::{Deserialize, Serialize};
 
@@ -144,7 +144,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             kept
         }
     };
-    let saved = kept.current.map(|current| Saved { current, hash: kept.sha256 });
+    let saved = kept.current.map(|current| DiskRecord { current, hash: kept.sha256 });
     let mut agent = Agent::start(kept.instance, saved);
     let store = EtcdStore::new(&credentials)?;
     let (ring, bell) = channel();
@@ -297,7 +297,7 @@ impl Runner {
         Ok(Outcome::Hash(hash))
     }
 
-    fn save(&mut self, saved: Saved) -> Result<Outcome> {
+    fn save(&mut self, saved: DiskRecord) -> Result<Outcome> {
         let text = self.stages(saved.current)?.text(saved.current.phase).to_owned();
         // The stage first: the record that refers to it has its hash.
         replace(&self.disk.stage(), text.as_bytes())?;
@@ -307,7 +307,7 @@ impl Runner {
         Ok(Outcome::Done)
     }
 
-    fn apply(&mut self, saved: Saved) -> Result<Outcome> {
+    fn apply(&mut self, saved: DiskRecord) -> Result<Outcome> {
         let path = self.disk.stage();
         let text = trust::load(&path, |path| {
             file::read_text(path, LONGEST_FILE).map_err(Error::file(path))
@@ -410,8 +410,8 @@ impl Runner {
         };
         let own = key::state(&self.node);
         let compare = match revision {
-            0 => Compare::CreateRevision(own.clone(), 0),
-            _ => Compare::ModRevision(own.clone(), revision),
+            0 => Condition::CreateRevision(own.clone(), 0),
+            _ => Condition::ModRevision(own.clone(), revision),
         };
         let value = record::encode(state);
         let written = self.store.transact(&Transaction {

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use onbeat_rollout::controller::{Decision, Goal, View, Waits};
+use onbeat_rollout::controller::{ChangeTimes, Decision, Goal, View};
 use onbeat_rollout::record::{self, Change, NodeState};
-use onbeat_rollout::store::{Compare, Keys, Operation, Store, StoreError, Transaction};
+use onbeat_rollout::store::{Condition, Keys, Operation, Store, StoreError, Transaction};
 use onbeat_rollout::{Controller, Current, Phase, key};
 
 use crate::credentials::{PublicKey, SigningKey};
@@ -110,7 +110,7 @@ pub(crate) fn run(
         let states: Vec<Option<NodeState>> = states.collect();
         let view = View { current: *current, states: &states, is_late: fleet.is_late };
         let wait_ns = |ms: fn(&Change) -> u64| change.as_ref().map_or(0, ms) * NS_PER_MS;
-        let waits = Waits {
+        let times = ChangeTimes {
             drain_ns: wait_ns(|change| change.drain_ms),
             soak_ns: wait_ns(|change| change.soak_ms),
         };
@@ -119,7 +119,7 @@ pub(crate) fn run(
         }
         has_begun |= current.phase != Phase::Rest;
         let now_ns = start.elapsed().as_nanos() as u64;
-        match controller.decide(&view, waits, goal, now_ns) {
+        match controller.decide(&view, times, goal, now_ns) {
             Decision::Write(next) => write(store, signer, &fleet, next, deadline_s)?,
             Decision::Rest => {
                 let is_reached = matches!(goal, Goal::Reach(to) if to == current.from);
@@ -147,7 +147,7 @@ fn write(
     };
     let put = |key: String, value, lease| Operation::Put { key, value, lease };
     let step = Transaction {
-        compare: vec![Compare::ModRevision(key::CURRENT.into(), fleet.revision)],
+        compare: vec![Condition::ModRevision(key::CURRENT.into(), fleet.revision)],
         success: vec![
             put(key::CURRENT.into(), record::seal(&next, signer), 0),
             put(key::deadline(next.step), Vec::new(), lease),

@@ -13,7 +13,7 @@ use onbeat_rollout::key::{self, PART_OCTETS};
 use onbeat_rollout::record::{
     FileHash, LONGEST_FILE, Manifest, NodeChange, NodeFileEntry, Signer, Verifier, open, seal,
 };
-use onbeat_rollout::store::{Compare, KeyValue, Keys, Operation, Store, Transaction};
+use onbeat_rollout::store::{Condition, KeyValue, Keys, Operation, Store, Transaction};
 
 use crate::error::{Error, Result};
 
@@ -67,7 +67,7 @@ fn put(key: String, value: Vec<u8>) -> Operation {
 
 /// Writes a key; returns whether it did not exist.
 fn create(store: &mut impl Store, key: String, value: Vec<u8>) -> Result<bool> {
-    let compare = vec![Compare::CreateRevision(key.clone(), 0)];
+    let compare = vec![Condition::CreateRevision(key.clone(), 0)];
     let created = Transaction { compare, success: vec![put(key, value)], ..Transaction::default() };
     Ok(store.transact(&created)?.succeeded)
 }

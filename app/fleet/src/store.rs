@@ -5,11 +5,11 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use onbeat_etcd::{
-    Client, Compare as EtcdCompare, Condition, Error, EventKind, Operation as EtcdOperation,
+    Client, Compare, Condition as EtcdCondition, Error, EventKind, Operation as EtcdOperation,
     Options, Outcome, Range, Response, Tls, Transaction as EtcdTransaction, WatchRequest,
 };
 use onbeat_rollout::store::{
-    Change, Compare, KeyValue, Keys, LeaseId, MAX_OPERATIONS, MAX_REQUEST, Operation, Page,
+    Change, Condition, KeyValue, Keys, LeaseId, MAX_OPERATIONS, MAX_REQUEST, Operation, Page,
     Revision, Store, StoreError, Transaction, TransactionResult,
 };
 use tokio::runtime::Runtime;
@@ -141,13 +141,16 @@ impl Store for EtcdStore {
             }
             Operation::Delete(keys) => EtcdOperation::Delete(range(keys)),
         };
-        let compare = |compare: &Compare| match compare {
-            Compare::CreateRevision(of, revision) => {
-                EtcdCompare { key: key(of), condition: Condition::CreateRevision(*revision as i64) }
-            }
-            Compare::ModRevision(of, revision) => {
-                EtcdCompare { key: key(of), condition: Condition::ModRevision(*revision as i64) }
-            }
+        let compare = |condition: &Condition| {
+            let (of, condition) = match condition {
+                Condition::CreateRevision(of, revision) => {
+                    (of, EtcdCondition::CreateRevision(*revision as i64))
+                }
+                Condition::ModRevision(of, revision) => {
+                    (of, EtcdCondition::ModRevision(*revision as i64))
+                }
+            };
+            Compare { key: key(of), condition }
         };
         let Transaction { compare: conditions, success, failure: other } = transaction;
         let many = success.len().max(other.len());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use onbeat_etcd::{Client, Error as EtcdError, Kind, Permission, Range};
 use onbeat_rollout::record::{self};
-use onbeat_rollout::store::{Compare, Operation, Store, Transaction};
+use onbeat_rollout::store::{Condition, Operation, Store, Transaction};
 use onbeat_rollout::{Current, key};
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output::print;
@@ -132,7 +132,7 @@ impl Init {
             store.run(set_up_users).map_err(Error::from)?;
         }
         let first = Transaction {
-            compare: vec![Compare::CreateRevision(key::CURRENT.into(), 0)],
+            compare: vec![Condition::CreateRevision(key::CURRENT.into(), 0)],
             success: vec![Operation::Put {
                 key: key::CURRENT.into(),
                 value: record::seal(&Current::FIRST, &signer),
