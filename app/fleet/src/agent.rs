@@ -17,7 +17,7 @@ use onbeat_rollout::store::{Condition, Keys, LeaseId, Operation, Store, StoreErr
 use onbeat_rollout::{Agent, Current, key};
 use serde::{Deserialize, Serialize};
 
-use crate::credentials::{Credentials, PublicKey};
+use crate::credentials::{Credentials, PublicKey, create_directory};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::store::EtcdStore;
@@ -94,11 +94,14 @@ fn replace(path: &Path, content: &[u8]) -> Result<()> {
 impl Disk {
     fn kept(&self) -> Result<Option<Kept>> {
         let path = self.directory.join("agent.json");
-        let text = trust::load(&path, |path| match file::read_text(path, LONGEST_FILE) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            other => other.map(Some).map_err(Error::file(path)),
+        match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            _ => {}
+        }
+        let text = trust::load(&path, |path| {
+            file::read_text(path, LONGEST_FILE).map_err(Error::file(path))
         })?;
-        let read = text.map(|text| serde_json::from_str(&text)).transpose();
+        let read = serde_json::from_str(&text).map(Some);
         read.map_err(|fault| Error::Content {
             path,
             fault: format!("{fault}; remove it: the agent then starts from the store"),
@@ -134,7 +137,7 @@ struct Runner {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let credentials = Credentials::open(&options.credentials)?;
     let node = credentials.node()?.to_owned();
-    fs::create_dir_all(&options.state).map_err(Error::file(&options.state))?;
+    create_directory(&options.state)?;
     let disk = Disk { directory: options.state.clone(), node_file: options.node_file.clone() };
     let kept = match disk.kept()? {
         Some(kept) => kept,

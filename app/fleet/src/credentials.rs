@@ -66,7 +66,7 @@ impl Verifier for PublicKey {
 }
 
 /// Creates a directory that only its owner can read.
-fn create_directory(path: &Path) -> Result<()> {
+pub(crate) fn create_directory(path: &Path) -> Result<()> {
     let created = DirBuilder::new().mode(0o700).recursive(true).create(path);
     created.map_err(Error::file(path))
 }

@@ -57,6 +57,15 @@ pub fn all(network: &Network, plan: &Plan) -> Vec<NodeFile> {
             body.ports.extend(ends.filter(|end| end.node == part.node).map(|end| end.port));
         }
     }
+    // Nodes of a network with labels get other streams while frames flow, and read the MTU of ports at their start only.
+    if network.label_vlans.is_some() {
+        let longest = network.streams.iter().map(|stream| stream.size - FRAME_OCTETS).max();
+        for (node, body) in network.nodes.iter().zip(&mut bodies) {
+            body.is_talker = node.host.is_some();
+            body.longest = longest.unwrap_or(0);
+            body.ports.extend(0..node.ports.len() as u32);
+        }
+    }
     let bodies = bodies.into_iter().enumerate().filter(|(_, body)| body.streams > 0);
     bodies
         .map(|(node, body)| NodeFile {
@@ -74,11 +83,11 @@ struct NodeBody {
     text: String,
     /// Their number.
     streams: usize,
-    /// Whether the node is the talker of one.
+    /// Whether the node is the talker of one, or may become it.
     is_talker: bool,
     /// MTU that their longest frames require without R-TAG.
     longest: u32,
-    /// Ports with streams.
+    /// Ports that streams use, or may use later.
     ports: BTreeSet<u32>,
 }
 
