@@ -35,7 +35,7 @@ export ONBEAT_REQUIRE_ALL := 1
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help demo build lab test lint fmt bench doc book man audit fuzz soak kmod test-vm test-lockdep test-peers \
+.PHONY: help demo build lab fleet test lint fmt bench doc book man audit fuzz soak kmod test-vm test-lockdep test-peers \
 	test-peer-files \
 	test-arm64 install deb dist static release-check setup setup-book setup-test setup-deb setup-vm setup-arm64 \
 	setup-release clean
@@ -52,6 +52,9 @@ build: setup ## Build the program
 
 lab: setup ## Build the program and its laboratory, onbeat-lab
 	$(CARGO) build --profile $(PROFILE) --locked --package onbeat --package onbeat-lab $(WITH)
+
+fleet: setup ## Build the program and that of fleets, onbeat-fleet
+	$(CARGO) build --profile $(PROFILE) --locked --package onbeat --package onbeat-fleet $(WITH)
 
 test: lint ## Check the sources and run every test (root, or some tests are skipped with the reason)
 	$(MAKE) -C kmod selftest

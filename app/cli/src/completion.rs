@@ -53,17 +53,17 @@ fn streams() -> Vec<String> {
     statuses.flat_map(|status| status.streams).map(|stream| stream.name).collect()
 }
 
-/// Executes the laboratory to complete words of its commands: `PROGRAM -- onbeat lab WORD...`. Returns if no
-/// shell requests completions, the words belong to another command, or the laboratory is not installed.
+/// Executes another program to complete words of its commands: `PROGRAM -- onbeat lab WORD...`. Returns if no
+/// shell requests completions, the words belong to another command, or that program is not installed.
 pub(crate) fn complete_laboratory() {
     let Some(words) = completions::requested() else { return };
     let mut words = words.skip(1);
-    let command = words.next().filter(|word| laboratory::COMMANDS.iter().any(|name| word == name));
-    if command.is_none() || words.next().is_none() {
-        return;
+    let Some(command) = words.next() else { return };
+    let command = laboratory::COMMANDS.into_iter().find(|name| command == *name);
+    if let (Some(command), Some(_)) = (command, words.next()) {
+        // If the other program cannot be executed, this one completes the words.
+        let _ = laboratory::execute(command, std::env::args_os().skip(1));
     }
-    // If the laboratory cannot be executed, this program completes the words.
-    let _ = laboratory::execute(std::env::args_os().skip(1));
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use onbeat_etcd::{
-    Client, Compare, Condition as EtcdCondition, Error, EventKind, Operation as EtcdOperation,
-    Options, Outcome, Range, Response, Tls, Transaction as EtcdTransaction, WatchRequest,
+    Client, Compare, Condition as EtcdCondition, Endpoint, Error, EventKind,
+    Operation as EtcdOperation, Options, Outcome, Range, Response, Tls,
+    Transaction as EtcdTransaction, WatchRequest,
 };
 use onbeat_rollout::store::{
     Change, Condition, KeyValue, Keys, LeaseId, MAX_OPERATIONS, MAX_REQUEST, Operation, Page,
@@ -80,9 +81,12 @@ fn failure(error: &Error, what: &str) -> StoreError {
 impl EtcdStore {
     /// A store with these servers, as the user of the credentials.
     pub(crate) fn new(credentials: &Credentials) -> Result<Self, crate::error::Error> {
-        let tls: Option<Tls> = credentials.tls()?;
+        Self::of(credentials.endpoints()?, credentials.tls()?)
+    }
+
+    fn of(endpoints: Vec<Endpoint>, tls: Option<Tls>) -> Result<Self, crate::error::Error> {
         let client = Client::new(Options {
-            endpoints: credentials.endpoints()?,
+            endpoints,
             tls,
             connect_timeout: CONNECT_TIMEOUT,
             request_timeout: REQUEST_TIMEOUT,
@@ -200,8 +204,10 @@ impl Store for EtcdStore {
             }
             error => failure(&error, from),
         })?;
+        // The header has the present revision, also if the keys are of a former one.
+        let present = found.header.revision as Revision;
         Ok(Page {
-            revision: found.header.revision as Revision,
+            revision: if revision == 0 { present } else { revision },
             keys: found.keys.into_iter().map(read).collect(),
             has_more: found.has_more,
         })
@@ -262,5 +268,69 @@ impl Store for EtcdStore {
             Error::Refused { code: NOT_FOUND, .. } => StoreError::NoLease(lease),
             error => failure(&error, "a lease"),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::process::{Child, Command, Stdio};
+
+    use onbeat_rollout::store::conformance::{self, TestStore};
+    use onbeat_testing::{TemporaryDirectory, require_that};
+
+    use super::*;
+
+    struct Etcd(Child);
+
+    impl Drop for Etcd {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    impl TestStore for EtcdStore {
+        fn pass(&mut self, time: Duration) {
+            std::thread::sleep(time);
+        }
+
+        fn compact(&mut self, revision: Revision) {
+            self.run(|client| client.compact(revision as i64)).expect("compaction");
+        }
+    }
+
+    /// The table that the store in memory passes, too.
+    #[test]
+    fn etcd_passes_the_table() {
+        let found = Command::new("etcd").arg("--version").output().is_ok();
+        if !require_that(found, "etcd (apt-get install etcd-server)") {
+            return;
+        }
+        let directory = TemporaryDirectory::new("fleet-table");
+        let [client, peer] = [(); 2].map(|()| {
+            let bound = TcpListener::bind("127.0.0.1:0").expect("a port");
+            format!("http://{}", bound.local_addr().expect("an address"))
+        });
+        let mut etcd = Command::new("etcd");
+        etcd.arg("--data-dir").arg(directory.path());
+        for (option, url) in [
+            ("--listen-client-urls", &client),
+            ("--advertise-client-urls", &client),
+            ("--listen-peer-urls", &peer),
+            ("--initial-advertise-peer-urls", &peer),
+        ] {
+            etcd.arg(option).arg(url);
+        }
+        let members = format!("default={peer}");
+        etcd.arg("--initial-cluster").arg(members).stdout(Stdio::null()).stderr(Stdio::null());
+        let _etcd = Etcd(etcd.spawn().expect("etcd starts"));
+        let mut store = EtcdStore::of(vec![client.parse().expect("a URL")], None).expect("threads");
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while store.run(Client::status).is_err() {
+            assert!(std::time::Instant::now() < deadline, "etcd starts");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        conformance::check(&mut store, "test/").unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! `onbeat lab`, `bench`, `load`: executed by `onbeat-lab`, the laboratory.
+//! `onbeat lab`, `bench`, `load`: executed by `onbeat-lab`, the laboratory. `onbeat fleet`: by `onbeat-fleet`.
 
 use std::ffi::OsString;
 
@@ -11,7 +11,13 @@ const LABORATORY: Companion = Companion {
     remedy: "install the laboratory of this version (package onbeat-lab; in a checkout: make lab)",
 };
 
-/// Commands of the laboratory.
+const FLEET: Companion = Companion {
+    name: "onbeat-fleet",
+    directory: "../libexec/onbeat",
+    remedy: "build it in a checkout: make fleet",
+};
+
+/// Commands of other programs.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Laboratory {
     /// Run networks of namespaces, with traffic and faults (onbeat-lab)
@@ -48,12 +54,23 @@ Examples:
 Exit status: 0 success, 2 error (the laboratory is not installed)."
     )]
     Load(LaboratoryArguments),
+    /// Roll plans out to the nodes of a plant while frames flow (onbeat-fleet)
+    #[command(
+        disable_help_flag = true,
+        after_help = "\
+Examples:
+  onbeat fleet apply plan-1
+  onbeat fleet status
+
+Exit status: 0 success, 1 negative result, 2 error (the program is not installed); `status` also 3 and 4."
+    )]
+    Fleet(LaboratoryArguments),
 }
 
-/// Arguments that the laboratory parses.
+/// Arguments that the other program parses.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LaboratoryArguments {
-    /// Arguments of the laboratory command (see --help)
+    /// Arguments of the command (see --help)
     #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
@@ -64,30 +81,30 @@ impl Laboratory {
             Laboratory::Lab(passed) => ("lab", passed),
             Laboratory::Bench(passed) => ("bench", passed),
             Laboratory::Load(passed) => ("load", passed),
+            Laboratory::Fleet(passed) => ("fleet", passed),
         };
         let options = std::iter::repeat_n("-v", verbose.into()).chain([command]);
-        execute(options.map(OsString::from).chain(passed.arguments))
+        execute(command, options.map(OsString::from).chain(passed.arguments))
     }
 }
 
-/// Executes the laboratory in place of this process; returns only on failure.
-pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> Result {
-    LABORATORY.execute(arguments)
+/// Executes the program of a command in place of this process; returns only on failure.
+pub(crate) fn execute(command: &str, arguments: impl IntoIterator<Item = OsString>) -> Result {
+    let companion = if command == "fleet" { FLEET } else { LABORATORY };
+    companion.execute(arguments)
 }
 
-/// Executes the laboratory to print help of its commands: `onbeat help lab run`. Returns `None` if the command line
-/// is another one, or this program prints the help itself: that of `lab`, `bench` or `load` without a laboratory.
+/// Executes another program to print help of its commands: `onbeat help lab run`. Returns `None` if the command line
+/// is another one, or this program prints the help itself: that of a command whose program is not installed.
 pub(crate) fn help() -> Option<Failure> {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let [help, command, rest @ ..] = &words[..] else { return None };
-    if help != "help" || !COMMANDS.iter().any(|name| command == name) {
-        return None;
-    }
-    execute(words.clone()).err().filter(|_| !rest.is_empty())
+    let name = COMMANDS.into_iter().find(|name| help == "help" && command == name)?;
+    execute(name, words.clone()).err().filter(|_| !rest.is_empty())
 }
 
-/// Names of the laboratory's commands.
-pub(crate) const COMMANDS: [&str; 3] = ["lab", "bench", "load"];
+/// Names of the commands of other programs.
+pub(crate) const COMMANDS: [&str; 4] = ["lab", "bench", "load", "fleet"];
 
 #[cfg(test)]
 mod tests {
@@ -95,7 +112,7 @@ mod tests {
     use crate::command::{Command, parse};
 
     #[test]
-    fn all_arguments_are_passed_to_the_laboratory() {
+    fn all_arguments_are_passed_to_the_other_program() {
         let Ok(Command::Laboratory(Laboratory::Bench(bench))) =
             parse("bench frer --json --help -- x")
         else {

@@ -111,7 +111,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let checked = check_command_lines(
             &root,
-            |command| !["lab", "bench", "load"].contains(&command),
+            |command| !["lab", "bench", "load", "fleet"].contains(&command),
             |words| {
                 let parsed = onbeat_terminal::program::command_line::<super::Command>()
                     .version("1")

@@ -40,7 +40,7 @@ fn check_layout(help: &str) {
 }
 
 /// Commands that another program executes.
-const LABORATORY: [&[&str]; 3] = [&["lab"], &["bench"], &["load"]];
+const LABORATORY: [&[&str]; 4] = [&["lab"], &["bench"], &["load"], &["fleet"]];
 
 fn check(command: &[String]) {
     let words =

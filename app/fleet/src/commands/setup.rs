@@ -63,7 +63,7 @@ pub(crate) struct Invite {
 Examples:
   onbeat fleet agent /etc/onbeat/fleet-node --node-file /etc/onbeat/relay1.toml
 
-Exit status: 2 error.")]
+Exit status: 0 does not occur; 2 error.")]
 pub(crate) struct AgentCommand {
     #[command(flatten)]
     options: agent::Options,
