@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use onbeat_plan::delay::DelayRange;
 use onbeat_plan::manifest::{Manifest, NodeEntry, StreamEntry};
 use onbeat_plan::window::Window;
+use onbeat_report::format::count;
 
 use crate::phase::Generation;
 use crate::record::{Change, NodeChange};
@@ -49,8 +50,9 @@ pub enum Refusal {
     Stage(#[from] StageRefusal),
     /// The history of both plans does not cover the delays of both.
     #[error(
-        "stream {stream:?}: copies over old and new paths are up to {required} frames apart, more than its history of \
-         {history}; plan with --keep MANIFEST of the plan that runs"
+        "stream {stream:?}: copies over old and new paths are up to {} apart, more than its history of {history}; plan with \
+         --keep MANIFEST of the plan that runs",
+        count(*required, "frame")
     )]
     Window {
         /// The stream.

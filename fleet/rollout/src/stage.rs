@@ -18,6 +18,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 
+use onbeat_report::format::count;
 use toml::{Table, Value};
 
 use crate::phase::Phase;
@@ -50,7 +51,8 @@ pub enum StageRefusal {
     },
     /// Both plans together have too many streams.
     #[error(
-        "node {node:?} has room for {room} streams, and requires {required} while both plans run; roll out in batches"
+        "node {node:?} has room for {}, and requires {required} while both plans run; roll out in batches",
+        count(*room as u64, "stream")
     )]
     NoRoom {
         /// The node.

@@ -334,7 +334,7 @@ fn files_of_a_plan_are_valid_where_their_interfaces_exist() {
     let example = fs::read_to_string(root().join("examples/plan/net.toml")).expect("the example");
     // The MTU of hosts, in files where the plan sets it.
     let hosts = [
-        ("example", example.as_str(), vec![("press", 1494), ("robot", 1500), ("camera", 1500)]),
+        ("example", example.as_str(), vec![("press", 1500), ("robot", 1500), ("camera", 1500)]),
         ("sizes", SIZES, vec![("a", 9000), ("b", 9000)]),
     ];
     for (name, text, hosts) in hosts {

@@ -12,8 +12,8 @@ const LONGEST: u64 = 64 << 20;
 /// Write a net.toml from topologies, LLDP neighbors and requirements of streams
 ///
 /// The format of each file is found from its content. `lldpcli -f json show neighbors` and `onbeat doctor --json` describe
-/// a node, whose name is that of the file (r1.lldp.json), also if its neighbors report another. Topologies are GraphML, NetJSON NetworkGraph, node-link JSON of
-/// networkx, or JSON of RFC 8345. Requirements of streams are JSON of IEEE 802.1Qdj. All files describe one network. The
+/// a node. Its name is that of the file (r1.lldp.json), also if its neighbors report another. Topologies are GraphML,
+/// NetJSON NetworkGraph, node-link JSON of networkx, or JSON of RFC 8345. Requirements of streams are JSON of IEEE 802.1Qdj. All files describe one network. The
 /// result is a draft: complete hosts, speeds, delays and streams, and plan it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
