@@ -56,7 +56,7 @@ pub(crate) struct Options {
 
 /// What the disk has, beside the stage.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct AgentFile {
     instance: u64,
     #[serde(default)]
     current: Option<Current>,
@@ -92,7 +92,7 @@ fn replace(path: &Path, content: &[u8]) -> Result<()> {
 }
 
 impl Disk {
-    fn kept(&self) -> Result<Option<Kept>> {
+    fn kept(&self) -> Result<Option<AgentFile>> {
         let path = self.directory.join("agent.json");
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -108,7 +108,7 @@ impl Disk {
         })
     }
 
-    fn keep(&self, kept: &Kept) -> Result<()> {
+    fn keep(&self, kept: &AgentFile) -> Result<()> {
         replace(&self.directory.join("agent.json"), &serde_json::to_vec(kept).expect("text"))
     }
 
@@ -142,7 +142,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let kept = match disk.kept()? {
         Some(kept) => kept,
         None => {
-            let kept = Kept { instance: drawn(), current: None, sha256: FileHash::default() };
+            let kept = AgentFile { instance: drawn(), current: None, sha256: FileHash::default() };
             disk.keep(&kept)?;
             kept
         }
@@ -305,7 +305,7 @@ impl Runner {
         // The stage first: the record that refers to it has its hash.
         replace(&self.disk.stage(), text.as_bytes())?;
         let kept =
-            Kept { instance: self.instance, current: Some(saved.current), sha256: saved.hash };
+            AgentFile { instance: self.instance, current: Some(saved.current), sha256: saved.hash };
         self.disk.keep(&kept)?;
         Ok(Outcome::Done)
     }

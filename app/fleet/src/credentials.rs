@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The user who may everything.
+/// The user with all rights.
 pub(crate) const ROOT: &str = "root";
 
 const LONGEST: u64 = 1 << 20;

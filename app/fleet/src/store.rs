@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use onbeat_etcd::{
-    Client, Compare, Condition as EtcdCondition, Endpoint, Error, EventKind,
+    Client, Comparison, Condition as EtcdCondition, Endpoint, Error, EventKind,
     Operation as EtcdOperation, Options, Outcome, Range, Response, Tls,
     Transaction as EtcdTransaction, WatchRequest,
 };
@@ -154,7 +154,7 @@ impl Store for EtcdStore {
                     (of, EtcdCondition::ModRevision(*revision as i64))
                 }
             };
-            Compare { key: key(of), condition }
+            Comparison { key: key(of), condition }
         };
         let Transaction { compare: conditions, success, failure: other } = transaction;
         let many = success.len().max(other.len());

@@ -12,7 +12,7 @@ use crate::message::{
     Lease, Operation, Permission, Range, RangeResponse, Status, Transaction, TransactionResponse,
     WatchRequest, WatchResponse,
 };
-use crate::wire::{Malformed, Writer};
+use crate::wire::{EncodingError, Writer};
 use crate::{Endpoint, Error, Result};
 
 /// How servers are reached.
@@ -32,7 +32,7 @@ pub struct Options {
 const PAGE: u32 = 500;
 
 #[derive(Debug)]
-struct Connected {
+struct ConnectionSlot {
     connection: Option<Arc<Connection>>,
     /// The server to try next.
     next: usize,
@@ -42,14 +42,14 @@ struct Connected {
 #[derive(Debug)]
 pub struct Client {
     options: Options,
-    connected: Mutex<Connected>,
+    connected: Mutex<ConnectionSlot>,
 }
 
 impl Client {
     /// Creates a client, which connects at its first request.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options, connected: Mutex::new(Connected { connection: None, next: 0 }) }
+        Self { options, connected: Mutex::new(ConnectionSlot { connection: None, next: 0 }) }
     }
 
     /// Returns the open connection, or the first one that a server accepts.
@@ -95,7 +95,7 @@ impl Client {
         &self,
         method: &str,
         request: Writer,
-        read: impl FnOnce(&[u8]) -> Result<T, Malformed>,
+        read: impl FnOnce(&[u8]) -> Result<T, EncodingError>,
     ) -> Result<T> {
         let connection = self.connection().await?;
         let exchange = async {
@@ -177,7 +177,7 @@ impl Client {
         Ok(Watcher { stream, connection })
     }
 
-    /// Creates a lease of so many seconds, at least 2.
+    /// Creates a lease of this number of seconds, at least 2.
     ///
     /// # Errors
     /// [`Error`].

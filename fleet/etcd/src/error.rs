@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::wire::Malformed;
+use crate::wire::EncodingError;
 
 /// What became of a request that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Error {
         }
     }
 
-    pub(crate) fn malformed(endpoint: &str, what: &str, why: Malformed) -> Self {
+    pub(crate) fn malformed(endpoint: &str, what: &str, why: EncodingError) -> Self {
         Self::Foreign { endpoint: endpoint.to_owned(), why: format!("{what}: {why}") }
     }
 }

@@ -27,7 +27,7 @@ pub use connection::Tls;
 pub use endpoint::Endpoint;
 pub use error::{Error, Outcome, Result};
 pub use message::{
-    Compare, Condition, Event, EventKind, Header, KeyValue, Kind, Lease, Operation, Permission,
-    Range, RangeResponse, Response, Status, Transaction, TransactionResponse, WatchRequest,
-    WatchResponse,
+    Access, Comparison, Condition, Event, EventKind, Header, KeyValue, Lease, Operation,
+    Permission, Range, RangeResponse, Response, Status, Transaction, TransactionResponse,
+    WatchRequest, WatchResponse,
 };

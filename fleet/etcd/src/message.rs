@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use crate::wire::{self, Malformed, Reader, Writer};
+use crate::wire::{self, EncodingError, Reader, Writer};
 
-type Read<T> = Result<T, Malformed>;
+type Read<T> = Result<T, EncodingError>;
 
 /// A key and its value.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -162,14 +162,14 @@ pub enum Condition {
 
 /// A condition of a transaction: the key is equal to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compare {
+pub struct Comparison {
     /// The key.
     pub key: Vec<u8>,
     /// What it must be equal to.
     pub condition: Condition,
 }
 
-impl Compare {
+impl Comparison {
     /// A key that does not exist.
     #[must_use]
     pub fn absent(key: impl Into<Vec<u8>>) -> Self {
@@ -231,7 +231,7 @@ impl Operation {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transaction {
     /// The conditions.
-    pub conditions: Vec<Compare>,
+    pub conditions: Vec<Comparison>,
     /// At most 128.
     pub then: Vec<Operation>,
     /// At most 128.
@@ -360,7 +360,7 @@ pub struct WatchResponse {
     pub is_created: bool,
     /// The server has ended the watch.
     pub is_canceled: bool,
-    /// Revisions before this one were removed, and the watch asked for one; 0 otherwise.
+    /// Revisions before this one were removed, and the watch requested one; 0 otherwise.
     pub compact_revision: i64,
     /// Why it was ended.
     pub why: String,
@@ -444,7 +444,7 @@ impl Status {
 
 /// What a role permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Access {
     /// Reading and watching.
     Read,
     /// Both, and writing.
@@ -455,7 +455,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permission {
     /// What it permits.
-    pub kind: Kind,
+    pub kind: Access,
     /// For these keys.
     pub keys: Range,
 }
@@ -463,8 +463,8 @@ pub struct Permission {
 impl Permission {
     pub(crate) fn write(&self) -> Writer {
         let kind = match self.kind {
-            Kind::Read => 0,
-            Kind::ReadWrite => 2,
+            Access::Read => 0,
+            Access::ReadWrite => 2,
         };
         let Range { key, end, .. } = &self.keys;
         Writer::default().number(1, kind).octets(2, key).octets(3, end)
@@ -484,7 +484,7 @@ mod tests {
         assert_eq!(range.write().0, b"\x0a\x02a/\x12\x02a0\x18\x02");
         let then = vec![Operation::Put { key: b"k".into(), value: b"v".into(), lease: 5 }];
         let put =
-            Transaction { conditions: vec![Compare::absent("k")], then, ..Default::default() };
+            Transaction { conditions: vec![Comparison::absent("k")], then, ..Default::default() };
         assert_eq!(
             put.write().0,
             b"\x0a\x07\x10\x01\x1a\x01k\x28\x00\x12\x0a\x12\x08\x0a\x01k\x12\x01v\x18\x05"

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// A message that does not follow the encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Malformed {
+pub(crate) enum EncodingError {
     /// It ends within a field.
     #[error("it ends within a field")]
     Truncated,
@@ -85,38 +85,38 @@ impl<'a> Reader<'a> {
         Self(octets)
     }
 
-    fn varint(&mut self) -> Result<u64, Malformed> {
+    fn varint(&mut self) -> Result<u64, EncodingError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
-            let (&octet, rest) = self.0.split_first().ok_or(Malformed::Truncated)?;
+            let (&octet, rest) = self.0.split_first().ok_or(EncodingError::Truncated)?;
             self.0 = rest;
             let bits = u64::from(octet & 0x7f);
             // The tenth octet has one bit.
             if shift == 63 && bits > 1 {
-                return Err(Malformed::TooLarge);
+                return Err(EncodingError::TooLarge);
             }
             value |= bits << shift;
             if octet & 0x80 == 0 {
                 return Ok(value);
             }
         }
-        Err(Malformed::TooLarge)
+        Err(EncodingError::TooLarge)
     }
 
-    fn take(&mut self, length: u64) -> Result<&'a [u8], Malformed> {
-        let length = usize::try_from(length).map_err(|_| Malformed::Truncated)?;
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed::Truncated)?;
+    fn take(&mut self, length: u64) -> Result<&'a [u8], EncodingError> {
+        let length = usize::try_from(length).map_err(|_| EncodingError::Truncated)?;
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(EncodingError::Truncated)?;
         self.0 = rest;
         Ok(taken)
     }
 
     /// Returns the next field and its number.
-    pub(crate) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, EncodingError> {
         if self.0.is_empty() {
             return Ok(None);
         }
         let key = self.varint()?;
-        let field = u32::try_from(key >> 3).map_err(|_| Malformed::TooLarge)?;
+        let field = u32::try_from(key >> 3).map_err(|_| EncodingError::TooLarge)?;
         let value = match key as u8 & 7 {
             0 => Value::Number(self.varint()?),
             1 => self.take(8).map(|_| Value::Fixed)?,
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
                 Value::Octets(self.take(length)?)
             }
             5 => self.take(4).map(|_| Value::Fixed)?,
-            other => return Err(Malformed::WireType(other)),
+            other => return Err(EncodingError::WireType(other)),
         };
         Ok(Some((field, value)))
     }
@@ -133,11 +133,11 @@ impl<'a> Reader<'a> {
     /// Passes each field to `set`; it returns whether the type is that of the field.
     pub(crate) fn each(
         mut self,
-        mut set: impl FnMut(u32, Value<'a>) -> Result<bool, Malformed>,
-    ) -> Result<(), Malformed> {
+        mut set: impl FnMut(u32, Value<'a>) -> Result<bool, EncodingError>,
+    ) -> Result<(), EncodingError> {
         while let Some((field, value)) = self.next()? {
             if !set(field, value)? {
-                return Err(Malformed::Type(field));
+                return Err(EncodingError::Type(field));
             }
         }
         Ok(())
@@ -188,9 +188,9 @@ impl<'a> Value<'a> {
     /// Reads a message.
     pub(crate) fn message<T>(
         self,
-        read: impl FnOnce(&'a [u8]) -> Result<T, Malformed>,
+        read: impl FnOnce(&'a [u8]) -> Result<T, EncodingError>,
         set: impl FnOnce(T),
-    ) -> Result<bool, Malformed> {
+    ) -> Result<bool, EncodingError> {
         let Self::Octets(octets) = self else { return Ok(false) };
         read(octets).map(set).map(|()| true)
     }
@@ -235,19 +235,19 @@ mod tests {
     #[test]
     fn broken_messages_are_refused() {
         let read = |octets: &[u8]| Reader::new(octets).each(|_, _| Ok(true));
-        assert_eq!(read(&[0x08]), Err(Malformed::Truncated));
-        assert_eq!(read(&[0x12, 5, 1]), Err(Malformed::Truncated));
-        assert_eq!(read(&[0x0b]), Err(Malformed::WireType(3)));
+        assert_eq!(read(&[0x08]), Err(EncodingError::Truncated));
+        assert_eq!(read(&[0x12, 5, 1]), Err(EncodingError::Truncated));
+        assert_eq!(read(&[0x0b]), Err(EncodingError::WireType(3)));
         assert_eq!(
             read(&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]),
-            Err(Malformed::TooLarge)
+            Err(EncodingError::TooLarge)
         );
         assert_eq!(
             read(&[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
-            Err(Malformed::Truncated)
+            Err(EncodingError::Truncated)
         );
         let typed = Reader::new(&[0x08, 1]).each(|_, value| Ok(value.to_octets(&mut Vec::new())));
-        assert_eq!(typed, Err(Malformed::Type(1)));
+        assert_eq!(typed, Err(EncodingError::Type(1)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod servers;
 use std::time::{Duration, Instant};
 
 use onbeat_etcd::{
-    Client, Compare, Error, EventKind, Kind, Operation, Outcome, Permission, Range, Response,
+    Access, Client, Comparison, Error, EventKind, Operation, Outcome, Permission, Range, Response,
     Transaction, WatchRequest,
 };
 use servers::{Authority, Cluster, run};
@@ -25,7 +25,7 @@ fn keys_transactions_and_pages() {
     run(async {
         let client = cluster.client(None);
         let create = Transaction {
-            conditions: vec![Compare::absent("plan/current")],
+            conditions: vec![Comparison::absent("plan/current")],
             then: vec![put("plan/current", "one", 0)],
             otherwise: vec![Operation::Range(Range::key("plan/current"))],
         };
@@ -36,9 +36,9 @@ fn keys_transactions_and_pages() {
         assert_eq!((second.has_succeeded, &found.value[..]), (false, &b"one"[..]));
         assert_eq!((found.create_revision, found.version), (found.mod_revision, 1));
 
-        // Compare and swap: of two writers with one revision, one wins.
+        // Comparison and swap: of two writers with one revision, one wins.
         let swap = |value: &str| Transaction {
-            conditions: vec![Compare::unchanged("plan/current", found.mod_revision)],
+            conditions: vec![Comparison::unchanged("plan/current", found.mod_revision)],
             then: vec![put("plan/current", value, 0)],
             ..Transaction::default()
         };
@@ -201,8 +201,8 @@ fn certificates_and_roles() {
         root.add_user("a").await.unwrap();
         let permission = |kind, keys| Permission { kind, keys };
         let role = [
-            permission(Kind::Read, Range::prefix("plan/")),
-            permission(Kind::ReadWrite, Range::key("state/a")),
+            permission(Access::Read, Range::prefix("plan/")),
+            permission(Access::ReadWrite, Range::key("state/a")),
         ];
         root.add_role("node-a", &role).await.unwrap();
         root.grant_role("a", "node-a").await.unwrap();

@@ -75,13 +75,13 @@ pub(crate) struct Rollback {
 }
 
 /// An open fleet.
-pub(super) struct Opened {
+pub(super) struct OpenFleet {
     pub(super) store: EtcdStore,
     signer: SigningKey,
     pub(super) public: PublicKey,
 }
 
-impl Opened {
+impl OpenFleet {
     pub(super) fn open(option: &FleetOption) -> Result<Self> {
         let credentials = Credentials::open(&option.fleet)?;
         Ok(Self {
@@ -191,7 +191,7 @@ fn read_plan(directory: &Path) -> Result<(String, Manifest, BTreeMap<String, Str
 
 impl Apply {
     pub(crate) fn execute(self) -> Result<CommandResult> {
-        let mut fleet = Opened::open(&self.fleet)?;
+        let mut fleet = OpenFleet::open(&self.fleet)?;
         let current = controller::read(&mut fleet.store, &fleet.public)?.current;
         let Some(directory) = &self.plan else {
             return fleet.run(Goal::Continue, self.deadline);
@@ -230,7 +230,7 @@ impl Apply {
 
 impl Rollback {
     pub(crate) fn execute(self) -> Result<CommandResult> {
-        let mut fleet = Opened::open(&self.fleet)?;
+        let mut fleet = OpenFleet::open(&self.fleet)?;
         let current = controller::read(&mut fleet.store, &fleet.public)?.current;
         let settings = Settings { soak_ms: 10_000, deadline_s: 30 };
         if current.phase != Phase::Rest {

@@ -7,7 +7,7 @@ use onbeat_terminal::exit::{CommandResult, Result};
 use onbeat_terminal::output::print;
 
 use super::FleetOption;
-use super::apply::Opened;
+use super::apply::OpenFleet;
 use crate::controller;
 use crate::error::Error;
 use crate::files;
@@ -26,7 +26,7 @@ pub(crate) struct History {
 
 impl History {
     pub(crate) fn execute(self) -> Result<CommandResult> {
-        let mut fleet = Opened::open(&self.fleet)?;
+        let mut fleet = OpenFleet::open(&self.fleet)?;
         let current = controller::read(&mut fleet.store, &fleet.public)?.current;
         let mut text = String::from("PLAN  NODES  SHA-256       STATE\n");
         for generation in generations(&mut fleet.store)? {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use onbeat_etcd::{Client, Error as EtcdError, Kind, Permission, Range};
+use onbeat_etcd::{Access, Client, Error as EtcdError, Permission, Range};
 use onbeat_rollout::record::{self};
 use onbeat_rollout::store::{Condition, Operation, Store, Transaction};
 use onbeat_rollout::{Current, key};
@@ -100,9 +100,9 @@ async fn admit(client: &Client, node: &str) -> onbeat_etcd::Result<()> {
     let permission = |kind, keys| Permission { kind, keys };
     let role = format!("node-{node}");
     let permissions = [
-        permission(Kind::Read, Range::prefix("plan/")),
-        permission(Kind::ReadWrite, Range::key(key::state(node))),
-        permission(Kind::ReadWrite, Range::key(key::inventory(node))),
+        permission(Access::Read, Range::prefix("plan/")),
+        permission(Access::ReadWrite, Range::key(key::state(node))),
+        permission(Access::ReadWrite, Range::key(key::inventory(node))),
     ];
     once(client.add_user(node).await)?;
     once(client.add_role(&role, &permissions).await)?;

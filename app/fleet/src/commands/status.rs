@@ -6,7 +6,7 @@ use onbeat_terminal::output::{print, print_json};
 use serde::Serialize;
 
 use super::FleetOption;
-use super::apply::Opened;
+use super::apply::OpenFleet;
 use crate::controller;
 
 /// Exit statuses of their own: a roll-out is under way; the fleet is not healthy.
@@ -67,7 +67,7 @@ fn line(current: &Current, node: String, state: Option<onbeat_rollout::NodeState
 
 impl Status {
     pub(crate) fn execute(self) -> Result<CommandResult> {
-        let mut fleet = Opened::open(&self.fleet)?;
+        let mut fleet = OpenFleet::open(&self.fleet)?;
         let read = controller::read(&mut fleet.store, &fleet.public)?;
         let current = read.current;
         let nodes: Vec<NodeLine> =

@@ -15,7 +15,7 @@ fn fleet(arguments: &[&str]) -> (i32, String) {
 }
 
 /// A port of loopback on which nothing listens.
-fn nobody() -> String {
+fn unused_address() -> String {
     let bound = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     format!("https://127.0.0.1:{}", bound.local_addr().expect("an address").port())
 }
@@ -24,7 +24,7 @@ fn nobody() -> String {
 fn keys_are_created_once_and_for_their_owner_only() {
     let directory = TemporaryDirectory::new("fleet-keys");
     let keys = directory.file("keys").display().to_string();
-    let init = ["init", "--etcd", &nobody(), "--fleet", &keys];
+    let init = ["init", "--etcd", &unused_address(), "--fleet", &keys];
     let (code, text) = fleet(&init);
     assert!(code == 1 && text.contains("start etcd with them"), "{text}");
     let names = ["ca.key", "ca.pem", "sign.key", "sign.pub", "user.key", "user.pem", "fleet.json"];
@@ -62,8 +62,13 @@ fn what_cannot_be_is_refused_with_its_remedy() {
         assert!(!text.contains("panicked"), "{text}");
     }
     // The credentials of the fleet are no node's.
-    let init =
-        ["init", "--etcd", &nobody(), "--fleet", &directory.file("fleet").display().to_string()];
+    let init = [
+        "init",
+        "--etcd",
+        &unused_address(),
+        "--fleet",
+        &directory.file("fleet").display().to_string(),
+    ];
     assert_eq!(fleet(&init).0, 1);
     let of_fleet = directory.file("fleet").display().to_string();
     let (code, text) = fleet(&["agent", &of_fleet, "--node-file", &node]);
