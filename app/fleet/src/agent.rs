@@ -129,6 +129,8 @@ struct Runner {
     stages: Option<(Current, Stages)>,
     /// When probes of a step were sent.
     probed: Option<(u64, Instant)>,
+    /// Whether no plan has a file for the node: nothing is to be repeated soon.
+    is_absent: bool,
     /// What was reported last.
     reported: String,
 }
@@ -161,6 +163,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         lease: None,
         stages: None,
         probed: None,
+        is_absent: false,
         reported: String::new(),
     };
     tracing::info!("agent of node {:?} has started", runner.node);
@@ -193,7 +196,7 @@ impl Runner {
                 });
                 let is_pending =
                     matches!(outcome, Outcome::Failed | Outcome::Proved { missing: 1.., .. });
-                if is_pending {
+                if is_pending && !self.is_absent {
                     pause = RETRY;
                 }
                 agent.complete(outcome);
@@ -282,22 +285,47 @@ impl Runner {
     }
 
     fn prepare(&mut self, current: Current) -> Result<Outcome> {
+        let signed = self.signed_hash(current)?;
+        self.is_absent = signed.is_none();
+        let Some(signed) = signed else {
+            self.report(format!(
+                "plans {} and {} have no file for node {:?}, which keeps what it runs",
+                current.from, current.to, self.node
+            ));
+            return Ok(Outcome::Failed);
+        };
         let hash = match self.stages(current) {
             Ok(stages) => FileHash::of(stages.text(current.phase)),
             Err(Error::Stage(refusal)) => return Ok(Outcome::Refused(refusal.to_string())),
             Err(other) => return Err(other),
         };
-        if current.from != current.to {
-            let plans = (current.from, current.to);
-            let change = files::node_change(&mut self.store, &self.key, plans, &self.node)?;
-            let signed = change.map(|change| change.hash(current.phase));
-            if signed.is_some_and(|signed| signed != hash) {
-                let why = "its stage does not have the hash that the controller signed: agent and controller have different \
-                           versions of onbeat-fleet";
-                return Ok(Outcome::Refused(why.into()));
-            }
+        if signed != hash {
+            let why = "its stage does not have the hash that the controller signed: a file of the plan was removed from the \
+                       store, or agent and controller have different versions of onbeat-fleet";
+            return Ok(Outcome::Refused(why.into()));
         }
         Ok(Outcome::Hash(hash))
+    }
+
+    /// The hash of the stage, from signed records alone: who can write to the store can remove files. `None`: no plan has a
+    /// file for this node.
+    fn signed_hash(&mut self, current: Current) -> Result<Option<FileHash>> {
+        let Current { from, to, phase, .. } = current;
+        if from != to {
+            let change = files::change(&mut self.store, &self.key, (from, to))?;
+            if change.affected.contains(&self.node) {
+                let plans = (from, to);
+                let own = files::node_change(&mut self.store, &self.key, plans, &self.node)?;
+                return Ok(Some(own.hash(phase)));
+            }
+        }
+        match from {
+            0 => Ok(None),
+            _ => {
+                let manifest = files::manifest(&mut self.store, &self.key, from)?;
+                Ok(manifest.nodes.get(&self.node).copied())
+            }
+        }
     }
 
     fn save(&mut self, saved: DiskRecord) -> Result<Outcome> {

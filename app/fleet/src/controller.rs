@@ -44,13 +44,7 @@ pub(crate) fn read(store: &mut EtcdStore, public: &PublicKey) -> Result<Fleet> {
     let seen: Current = record::open(key::CURRENT, &found.value, public)?;
     let change = match seen.from == seen.to {
         true => None,
-        false => {
-            let key = key::change(seen.from, seen.to);
-            let found = files::read_one(store, &key)?;
-            let what = format!("change from plan {}", seen.from);
-            let found = found.ok_or(Error::Incomplete { generation: seen.to, what })?;
-            Some(record::open::<Change>(&key, &found.value, public)?)
-        }
+        false => Some(files::change(store, public, (seen.from, seen.to))?),
     };
     let keys = [
         Keys::One(key::CURRENT.into()),

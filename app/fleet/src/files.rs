@@ -11,7 +11,8 @@ use onbeat_rollout::Generation;
 use onbeat_rollout::change::{PlanFiles, PreparedChange};
 use onbeat_rollout::key::{self, PART_OCTETS};
 use onbeat_rollout::record::{
-    FileHash, LONGEST_FILE, Manifest, NodeChange, NodeFileEntry, Signer, Verifier, open, seal,
+    Change, FileHash, LONGEST_FILE, Manifest, NodeChange, NodeFileEntry, Signer, Verifier, open,
+    seal,
 };
 use onbeat_rollout::store::{Condition, KeyValue, Keys, Operation, Store, Transaction};
 
@@ -180,16 +181,29 @@ pub(crate) fn node_file(
     text.map(Some).ok_or_else(|| Error::Hash { generation, what: format!("the file of {node}") })
 }
 
-/// Returns the change of a node; `None`: the node is not affected.
+/// Returns the signed change from one plan to another.
+pub(crate) fn change(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    (from, to): (Generation, Generation),
+) -> Result<Change> {
+    let key = key::change(from, to);
+    let what = format!("change from plan {from}");
+    let found = read_one(store, &key)?.ok_or(Error::Incomplete { generation: to, what })?;
+    Ok(open(&key, &found.value, verifier)?)
+}
+
+/// Returns the signed change of an affected node.
 pub(crate) fn node_change(
     store: &mut impl Store,
     verifier: &impl Verifier,
     (from, to): (Generation, Generation),
     node: &str,
-) -> Result<Option<NodeChange>> {
+) -> Result<NodeChange> {
     let key = key::node_change(from, to, node);
-    let found = read_one(store, &key)?;
-    Ok(found.map(|found| open(&key, &found.value, verifier)).transpose()?)
+    let what = format!("change of {node} from plan {from}");
+    let found = read_one(store, &key)?.ok_or(Error::Incomplete { generation: to, what })?;
+    Ok(open(&key, &found.value, verifier)?)
 }
 
 /// Returns a plan with all files.
