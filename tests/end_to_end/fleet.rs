@@ -208,6 +208,10 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
     flow.advance(RATE / 2);
     let history = succeed(&["history", "--fleet", &keys]);
     assert!(history.lines().count() == 3 && history.contains("runs"), "{history}");
+    for node in NODES {
+        let text = fs::read_to_string(node_file(node)).expect("a file");
+        assert!(text.contains("[[port]]"), "{node}: {text:?}");
+    }
     let sent = flow.finish_whole();
     assert!(sent > 2 * RATE, "{sent}");
 

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -74,33 +73,27 @@ struct Disk {
 fn replace(path: &Path, content: &[u8]) -> Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let partial = directory.join(format!(".{name}.onbeat-fleet"));
-    let written = (|| {
-        match fs::remove_file(&partial) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut options = File::options();
-        let mut file = options.write(true).create_new(true).mode(0o644).open(&partial)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&partial, path)?;
-        File::open(directory)?.sync_all()
-    })();
+    let name = path.file_name().unwrap_or_default();
+    let opened = File::open(directory);
+    let written = opened.and_then(|directory| onbeat_host::replace(directory, name, content));
     written.map_err(Error::file(path))
+}
+
+/// Reads a file that only its owner can have written; `None`: it does not exist.
+fn read_if_there(path: &Path) -> Result<Option<String>> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        _ => {}
+    }
+    let text =
+        trust::load(path, |path| file::read_text(path, LONGEST_FILE).map_err(Error::file(path)));
+    text.map(Some)
 }
 
 impl Disk {
     fn kept(&self) -> Result<Option<AgentFile>> {
         let path = self.directory.join("agent.json");
-        match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            _ => {}
-        }
-        let text = trust::load(&path, |path| {
-            file::read_text(path, LONGEST_FILE).map_err(Error::file(path))
-        })?;
+        let Some(text) = read_if_there(&path)? else { return Ok(None) };
         let read = serde_json::from_str(&text).map(Some);
         read.map_err(|fault| Error::Content {
             path,
@@ -349,11 +342,7 @@ impl Runner {
                 fault: "not the stage that was saved; remove agent.json beside it: the agent then starts from the store".into(),
             });
         }
-        let before = match file::read_text(&self.disk.node_file, LONGEST_FILE) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(Error::file(&self.disk.node_file)(error)),
-        };
+        let before = read_if_there(&self.disk.node_file)?;
         if before.as_deref() != Some(&text) {
             replace(&self.disk.node_file, text.as_bytes())?;
         }
@@ -395,6 +384,8 @@ impl Runner {
         let is_sent =
             self.probed.is_some_and(|(step, at)| step == current.step && at.elapsed() < INTERVAL);
         if !is_sent {
+            // Also if a path refuses: the others are not to be flooded.
+            self.probed = Some((current.step, Instant::now()));
             for some in probes.chunks(STREAMS_AT_ONCE) {
                 let text = some.iter().map(|(_, text)| text.as_str()).collect();
                 let request = Request::Prove {
@@ -404,7 +395,6 @@ impl Runner {
                 };
                 node.request(&request)?;
             }
-            self.probed = Some((current.step, Instant::now()));
         }
         let mut names: Vec<String> = members.iter().map(|member| member.stream.clone()).collect();
         names.dedup();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use onbeat_rollout::controller::{ChangeTimes, Decision, Goal, View};
 use onbeat_rollout::record::{self, Change, NodeState};
 use onbeat_rollout::store::{Condition, Keys, Operation, Store, StoreError, Transaction};
-use onbeat_rollout::{Controller, Current, Phase, key};
+use onbeat_rollout::{Controller, Current, Generation, Phase, key};
 
 use crate::credentials::{PublicKey, SigningKey};
 use crate::error::{Error, Result};
@@ -26,6 +26,8 @@ pub(crate) struct Fleet {
     pub(crate) change: Option<Change>,
     /// Nodes whose acknowledgement is awaited, with their states.
     pub(crate) nodes: Vec<(String, Option<NodeState>)>,
+    /// The other nodes of the plan that runs.
+    pub(crate) others: Vec<(String, Option<NodeState>)>,
     pub(crate) is_late: bool,
 }
 
@@ -36,6 +38,8 @@ pub(crate) enum End {
     Done,
     /// The roll-out went back to the old plan.
     Returned,
+    /// None was under way.
+    Idle,
 }
 
 /// Reads all at one revision, but the signed change, which never changes.
@@ -69,16 +73,23 @@ pub(crate) fn read(store: &mut EtcdStore, public: &PublicKey) -> Result<Fleet> {
         Some(change) => change.affected.clone(),
         None => files::nodes(store, public, current.to)?,
     };
-    let nodes = awaited.into_iter().map(|node| (node.clone(), known.remove(&node))).collect();
+    let mut with_states = |names: Vec<String>| -> Vec<(String, Option<NodeState>)> {
+        names.into_iter().map(|node| (node.clone(), known.remove(&node))).collect()
+    };
+    let nodes = with_states(awaited);
+    let is_other = |node: &String| !nodes.iter().any(|(awaited, _)| awaited == node);
+    let mut others = files::nodes(store, public, current.from)?;
+    others.retain(is_other);
+    let others = with_states(others);
     let is_late = deadline.is_empty();
-    Ok(Fleet { current, revision: found.mod_revision, change, nodes, is_late })
+    Ok(Fleet { current, revision: found.mod_revision, change, nodes, others, is_late })
 }
 
 /// Executes a roll-out until its end.
 pub(crate) fn run(
     store: &mut EtcdStore,
     keys: (&SigningKey, &PublicKey),
-    goal: Goal,
+    (goal, from): (Goal, Option<Generation>),
     deadline_s: u32,
     mut report: impl FnMut(&Fleet),
 ) -> Result<End> {
@@ -109,7 +120,15 @@ pub(crate) fn run(
             soak_ns: wait_ns(|change| change.soak_ms),
         };
         if current.phase == Phase::Rest && has_begun && view.missing().next().is_none() {
-            return Ok(if change.is_none() { End::Done } else { End::Returned });
+            let is_done = match goal {
+                Goal::Reach(to) => current.from == to,
+                Goal::Continue | Goal::Return => change.is_none(),
+            };
+            return Ok(if is_done { End::Done } else { End::Returned });
+        }
+        // Another controller was faster: the change was prepared for another plan.
+        if from.is_some_and(|from| from != current.from) {
+            return Err(Error::Busy(*current));
         }
         has_begun |= current.phase != Phase::Rest;
         let now_ns = start.elapsed().as_nanos() as u64;
@@ -117,7 +136,7 @@ pub(crate) fn run(
             Decision::Write(next) => write(store, signer, &fleet, next, deadline_s)?,
             Decision::Rest => {
                 let is_reached = matches!(goal, Goal::Reach(to) if to == current.from);
-                return Ok(if is_reached { End::Done } else { End::Returned });
+                return Ok(if is_reached { End::Done } else { End::Idle });
             }
             Decision::Wait | Decision::WaitUntil(_) => std::thread::sleep(INTERVAL),
             Decision::Busy => return Err(Error::Busy(*current)),

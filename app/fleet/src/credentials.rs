@@ -79,7 +79,14 @@ fn create(path: &Path, content: &str) -> Result<()> {
         file.write_all(content.as_bytes())?;
         file.sync_all()
     });
-    written.map_err(Error::file(path))
+    written.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Error::Content {
+            path: path.to_owned(),
+            fault: "exists, perhaps of an interrupted command; remove its directory, and repeat"
+                .into(),
+        },
+        _ => Error::file(path)(error),
+    })
 }
 
 impl Credentials {

@@ -81,8 +81,8 @@ pub(crate) enum Error {
     Busy(onbeat_rollout::Current),
     /// The store is older than its nodes.
     #[error(
-        "plan/current has step {own}, and a node has step {step}: the store was restored from a snapshot; nodes keep what they \
-         run, and no roll-out starts"
+        "plan/current has step {own}, and a node has step {step}: the store was restored from an old snapshot; nodes \
+         keep what they run; restore one with that step"
     )]
     Restored {
         /// The step of the store.

@@ -11,8 +11,8 @@ use onbeat_rollout::Generation;
 use onbeat_rollout::change::{PlanFiles, PreparedChange};
 use onbeat_rollout::key::{self, PART_OCTETS};
 use onbeat_rollout::record::{
-    Change, FileHash, LONGEST_FILE, Manifest, NodeChange, NodeFileEntry, Signer, Verifier, open,
-    seal,
+    Change, FileHash, LONGEST_FILE, Manifest, NodeChange, NodeFileEntry, Record, RecordError,
+    Signer, Verifier, open, seal,
 };
 use onbeat_rollout::store::{Condition, KeyValue, Keys, Operation, Store, Transaction};
 
@@ -130,6 +130,8 @@ pub(crate) fn upload_change(
     prepared: &PreparedChange,
 ) -> Result<()> {
     let (from, to) = (prepared.change.from, prepared.change.to);
+    let invalid = |fault| RecordError::Invalid { key: key::change(from, to), fault };
+    prepared.change.check().map_err(invalid)?;
     for node in &prepared.nodes {
         write(store, key::node_change(from, to, &node.node), seal(node, signer))?;
     }

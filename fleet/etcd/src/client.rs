@@ -240,19 +240,22 @@ impl Client {
         self.call("/etcdserverpb.Auth/UserDelete", request, |_| Ok(())).await
     }
 
-    /// Adds a role with permissions.
+    /// Adds a role without permissions.
     ///
     /// # Errors
     /// [`Error`]; it exists.
-    pub async fn add_role(&self, name: &str, permissions: &[Permission]) -> Result<()> {
+    pub async fn add_role(&self, name: &str) -> Result<()> {
         let request = Writer::default().octets(1, name.as_bytes());
-        self.call("/etcdserverpb.Auth/RoleAdd", request, |_| Ok(())).await?;
-        for permission in permissions {
-            let grant = Writer::default().octets(1, name.as_bytes());
-            let grant = grant.message(2, permission.write());
-            self.call("/etcdserverpb.Auth/RoleGrantPermission", grant, |_| Ok(())).await?;
-        }
-        Ok(())
+        self.call("/etcdserverpb.Auth/RoleAdd", request, |_| Ok(())).await
+    }
+
+    /// Gives a permission to a role, which may have it.
+    ///
+    /// # Errors
+    /// [`Error`]; the role does not exist.
+    pub async fn permit(&self, role: &str, permission: &Permission) -> Result<()> {
+        let grant = Writer::default().octets(1, role.as_bytes()).message(2, permission.write());
+        self.call("/etcdserverpb.Auth/RoleGrantPermission", grant, |_| Ok(())).await
     }
 
     /// Gives a role to a user.

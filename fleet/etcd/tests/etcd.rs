@@ -196,7 +196,7 @@ fn certificates_and_roles() {
     run(async {
         let root = cluster.client(Some(authority.client("root")));
         root.add_user("root").await.unwrap();
-        root.add_role("root", &[]).await.unwrap();
+        root.add_role("root").await.unwrap();
         root.grant_role("root", "root").await.unwrap();
         root.add_user("a").await.unwrap();
         let permission = |kind, keys| Permission { kind, keys };
@@ -204,7 +204,10 @@ fn certificates_and_roles() {
             permission(Access::Read, Range::prefix("plan/")),
             permission(Access::ReadWrite, Range::key("state/a")),
         ];
-        root.add_role("node-a", &role).await.unwrap();
+        root.add_role("node-a").await.unwrap();
+        for permission in role.iter().chain(&role) {
+            root.permit("node-a", permission).await.unwrap();
+        }
         root.grant_role("a", "node-a").await.unwrap();
         root.enable_authentication().await.unwrap();
         root.put("plan/current", b"1").await.unwrap();

@@ -213,7 +213,8 @@ impl Agent {
     fn inspected(&mut self, hash: FileHash) -> Work {
         match self.saved {
             Some(saved) if saved.hash == hash => match saved.current.phase {
-                Phase::Prove => Work::Prove(hash),
+                // A roll-out that returns no longer needs the new paths, which may be its reason.
+                Phase::Prove if !saved.current.is_returning() => Work::Prove(hash),
                 _ => self.acknowledge(hash, 0),
             },
             // Another program changed the node: it gets its stage again.

@@ -40,7 +40,7 @@ pub enum StageRefusal {
     },
     /// Keys that a node reads at its start.
     #[error(
-        "node {node:?} must be restarted for other values of {}, which interrupts its streams; `fleet drain` it first",
+        "node {node:?} must be restarted for other values of {}, which interrupts its streams; plan without it, and restart it",
         keys.join(", ")
     )]
     NeedsRestart {
@@ -51,7 +51,7 @@ pub enum StageRefusal {
     },
     /// Both plans together have too many streams.
     #[error(
-        "node {node:?} has room for {}, and requires {required} while both plans run; roll out in batches",
+        "node {node:?} has room for {}, and requires {required} while both plans run; raise max-streams in its file, and restart it",
         count(*room as u64, "stream")
     )]
     NoRoom {

@@ -185,14 +185,18 @@ impl UserPlane {
         let deliver = |queue, socket: BorrowedFd<'_>| -> Result<()> {
             Ok(xsk.steering.deliver(&spec.name, queue, socket)?)
         };
-        let (new, copy) = (opened.queues..many, mode == Mode::Generic);
-        let queues =
-            XskQueue::open_all(&namespace, &spec.interface, new, &xsk.umem, copy, deliver)?;
-        let zero_copy = zero_copy && copies(&queues) == CopyMode::None;
-        let place = opened.place;
-        self.forwarder.control().run(move |inside| inside.add_queues(place, queues))?;
-        opened.queues = many;
-        opened.attachment = Attachment::Xsk { mode, zero_copy };
+        let (place, copy) = (opened.place, mode == Mode::Generic);
+        let mut zero_copy = zero_copy;
+        // One by one: a queue that can be opened receives frames, whatever the next one does.
+        while opened.queues < many {
+            let new = opened.queues..opened.queues + 1;
+            let queues =
+                XskQueue::open_all(&namespace, &spec.interface, new, &xsk.umem, copy, deliver)?;
+            zero_copy &= copies(&queues) == CopyMode::None;
+            self.forwarder.control().run(move |inside| inside.add_queues(place, queues))?;
+            opened.queues += 1;
+            opened.attachment = Attachment::Xsk { mode, zero_copy };
+        }
         tracing::info!("port {:?}: {} has {many} receive queues now", spec.name, spec.interface);
         Ok(())
     }

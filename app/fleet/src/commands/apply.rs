@@ -43,7 +43,7 @@ pub(crate) struct Apply {
     #[arg(long, conflicts_with = "plan")]
     r#continue: bool,
     /// Seconds for which new paths are used before old ones are removed
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=86_400))]
     soak: u32,
     /// Seconds within which nodes must acknowledge a phase
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(5..=86_400))]
@@ -70,6 +70,9 @@ pub(crate) struct Rollback {
     /// Number of the plan (see `history`)
     #[arg(value_name = "GENERATION")]
     generation: Option<Generation>,
+    /// Foreign bridges have the static entries of both plans
+    #[arg(long)]
+    bridges_loaded: bool,
     #[command(flatten)]
     fleet: FleetOption,
 }
@@ -91,7 +94,13 @@ impl OpenFleet {
         })
     }
 
-    fn run(&mut self, goal: Goal, deadline_s: u32) -> Result<CommandResult> {
+    /// `from`: the plan for which the change was prepared.
+    fn run(
+        &mut self,
+        goal: Goal,
+        from: Option<Generation>,
+        deadline_s: u32,
+    ) -> Result<CommandResult> {
         let mut last = None;
         let report = |fleet: &controller::Fleet| {
             let Current { step, from, to, phase, .. } = fleet.current;
@@ -118,16 +127,21 @@ impl OpenFleet {
         let end = controller::run(
             &mut self.store,
             (&self.signer, &self.public),
-            goal,
+            (goal, from),
             deadline_s,
             report,
         )?;
         let text = match end {
             End::Done => "all nodes run the new plan\n",
             End::Returned => "all nodes run the old plan\n",
+            End::Idle => "no roll-out is under way\n",
         };
         print(text)?;
-        let is_wanted = (end == End::Returned) == (goal == Goal::Return);
+        let is_wanted = match end {
+            End::Done => goal != Goal::Return,
+            End::Returned => goal == Goal::Return,
+            End::Idle => true,
+        };
         Ok(CommandResult::good_if(is_wanted))
     }
 
@@ -151,7 +165,7 @@ impl OpenFleet {
         files::upload_change(&mut self.store, &self.signer, &prepared)?;
         let nodes = prepared.change.affected.len();
         print(&format!("plan {} to {}: {nodes} nodes change\n", from.generation, to.generation))?;
-        self.run(Goal::Reach(to.generation), settings.deadline_s)
+        self.run(Goal::Reach(to.generation), Some(from.generation), settings.deadline_s)
     }
 }
 
@@ -194,7 +208,7 @@ impl Apply {
         let mut fleet = OpenFleet::open(&self.fleet)?;
         let current = controller::read(&mut fleet.store, &fleet.public)?.current;
         let Some(directory) = &self.plan else {
-            return fleet.run(Goal::Continue, self.deadline);
+            return fleet.run(Goal::Continue, None, self.deadline);
         };
         let (text, manifest, files) = read_plan(directory)?;
         let is_resting = current.phase == Phase::Rest;
@@ -202,7 +216,7 @@ impl Apply {
             let running = files::manifest(&mut fleet.store, &fleet.public, current.to)?;
             // The same plan once more: its roll-out goes on.
             return match running.plan == FileHash::of(&text) && !current.is_returning() {
-                true => fleet.run(Goal::Reach(current.to), self.deadline),
+                true => fleet.run(Goal::Continue, None, self.deadline),
                 false => Err(Error::Busy(current).into()),
             };
         }
@@ -241,7 +255,7 @@ impl Rollback {
                 print("old paths are being removed: complete it with --continue, then return\n")?;
                 return Ok(CommandResult::Negative);
             }
-            return fleet.run(Goal::Return, settings.deadline_s);
+            return fleet.run(Goal::Return, None, settings.deadline_s);
         }
         let to = match self.generation {
             Some(generation) => generation,
@@ -255,7 +269,7 @@ impl Rollback {
         };
         let from = files::plan(&mut fleet.store, &fleet.public, current.from)?;
         let to = files::plan(&mut fleet.store, &fleet.public, to)?;
-        fleet.reach(&from, &to, settings, false)
+        fleet.reach(&from, &to, settings, self.bridges_loaded)
     }
 }
 

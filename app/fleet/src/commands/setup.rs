@@ -90,7 +90,7 @@ fn once(done: onbeat_etcd::Result<()>) -> onbeat_etcd::Result<()> {
 
 async fn set_up_users(client: &Client) -> onbeat_etcd::Result<()> {
     once(client.add_user(ROOT).await)?;
-    once(client.add_role(ROOT, &[]).await)?;
+    once(client.add_role(ROOT).await)?;
     once(client.grant_role(ROOT, ROOT).await)?;
     client.enable_authentication().await
 }
@@ -105,7 +105,11 @@ async fn admit(client: &Client, node: &str) -> onbeat_etcd::Result<()> {
         permission(Access::ReadWrite, Range::key(key::inventory(node))),
     ];
     once(client.add_user(node).await)?;
-    once(client.add_role(&role, &permissions).await)?;
+    once(client.add_role(&role).await)?;
+    // Also if the role exists: an interrupted invitation left it without them.
+    for permission in &permissions {
+        client.permit(&role, permission).await?;
+    }
     once(client.grant_role(node, &role).await)
 }
 

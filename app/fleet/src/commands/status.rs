@@ -70,8 +70,12 @@ impl Status {
         let mut fleet = OpenFleet::open(&self.fleet)?;
         let read = controller::read(&mut fleet.store, &fleet.public)?;
         let current = read.current;
-        let nodes: Vec<NodeLine> =
-            read.nodes.into_iter().map(|(node, state)| line(&current, node, state)).collect();
+        let nodes: Vec<NodeLine> = read
+            .nodes
+            .into_iter()
+            .chain(read.others)
+            .map(|(node, state)| line(&current, node, state))
+            .collect();
         let is_healthy = nodes.iter().all(|node| ["ok", "waiting"].contains(&node.state));
         let is_over = current.phase == Phase::Rest && nodes.iter().all(|node| node.state == "ok");
         let Current { step, from, to, phase, .. } = current;
@@ -94,8 +98,8 @@ impl Status {
 
 fn text(status: &FleetStatus) -> String {
     let FleetStatus { step, from, to, phase, is_returning, nodes } = status;
-    let plans = match (from == to, is_returning) {
-        (true, _) => format!("plan {to}"),
+    let plans = match (from == to || *phase == Phase::Rest, is_returning) {
+        (true, _) => format!("plan {from}"),
         (false, false) => format!("plan {from} to {to}, {phase}"),
         (false, true) => format!("plan {from} to {to}, {phase}, returning"),
     };
