@@ -369,6 +369,15 @@ impl Runner {
         let Response::Pong { configuration: Some(version), .. } = answer else {
             return Ok(Outcome::Refused("the node is of a version without hashes of files".into()));
         };
+        let real = |path: &Path| fs::canonicalize(path).ok();
+        if real(Path::new(&version.file)) != real(&self.disk.node_file) {
+            self.report(format!(
+                "node {:?} runs {}, and this agent writes {}; name that file by --node-file",
+                self.node,
+                version.file,
+                self.disk.node_file.display()
+            ));
+        }
         // Streams that were changed one by one are not those of the file.
         let hash = match version.streams_changed {
             true => FileHash::default(),

@@ -31,6 +31,18 @@ pub(crate) struct Fleet {
     pub(crate) is_late: bool,
 }
 
+impl Fleet {
+    /// Names of the nodes whose acknowledgement is missing.
+    pub(crate) fn missing(&self) -> Vec<&str> {
+        let step = self.current.step;
+        let is_missing = |state: &Option<NodeState>| {
+            !state.as_ref().is_some_and(|state| state.current.step == step && state.ok)
+        };
+        let missing = self.nodes.iter().filter(|(_, state)| is_missing(state));
+        missing.map(|(node, _)| node.as_str()).collect()
+    }
+}
+
 /// How a roll-out ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
@@ -119,7 +131,8 @@ pub(crate) fn run(
             drain_ns: wait_ns(|change| change.drain_ms),
             soak_ns: wait_ns(|change| change.soak_ms),
         };
-        if current.phase == Phase::Rest && has_begun && view.missing().next().is_none() {
+        // Nodes without an acknowledgement of this record are in the phase before, until they read it.
+        if current.phase == Phase::Rest && has_begun {
             let is_done = match goal {
                 Goal::Reach(to) => current.from == to,
                 Goal::Continue | Goal::Return => change.is_none(),
@@ -137,6 +150,11 @@ pub(crate) fn run(
             Decision::Rest => {
                 let is_reached = matches!(goal, Goal::Reach(to) if to == current.from);
                 return Ok(if is_reached { End::Done } else { End::Idle });
+            }
+            Decision::Wait
+                if !has_begun && start.elapsed() > Duration::from_secs(deadline_s.into()) =>
+            {
+                return Err(Error::NotReady { nodes: fleet.missing().join(", ") });
             }
             Decision::Wait | Decision::WaitUntil(_) => std::thread::sleep(INTERVAL),
             Decision::Busy => return Err(Error::Busy(*current)),

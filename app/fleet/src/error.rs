@@ -72,6 +72,14 @@ pub(crate) enum Error {
         /// The text.
         what: String,
     },
+    /// Nodes have not acknowledged the plan that runs.
+    #[error(
+        "no roll-out starts: {nodes} refuse the plan that runs, or have no agent that answers; see `onbeat fleet status`"
+    )]
+    NotReady {
+        /// Their names.
+        nodes: String,
+    },
     /// Another roll-out is under way.
     #[error(
         "a roll-out from plan {} to plan {} is in phase {} (step {}); complete it with `onbeat fleet apply --continue`, or \

@@ -65,6 +65,11 @@ pub fn all(network: &Network, plan: &Plan) -> Vec<NodeFile> {
             body.longest = longest.unwrap_or(0);
             body.ports.extend(0..node.ports.len() as u32);
         }
+        // Any of them can become a relay of any host.
+        let widest = network.nodes.iter().zip(&bodies).map(|(node, body)| body.mtu(node)).max();
+        for body in &mut bodies {
+            body.longest = widest.unwrap_or(USUAL_MTU) - R_TAG;
+        }
     }
     let bodies = bodies.into_iter().enumerate().filter(|(_, body)| body.streams > 0);
     bodies

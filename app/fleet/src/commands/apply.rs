@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat_host::{file, trust};
 use onbeat_plan::manifest::Manifest;
+use onbeat_report::format::{count, count_of};
 use onbeat_rollout::change::{self, PlanFiles, Settings};
 use onbeat_rollout::controller::Goal;
 use onbeat_rollout::record::{FileHash, LONGEST_FILE};
@@ -19,6 +20,9 @@ use crate::credentials::{Credentials, PublicKey, SigningKey};
 use crate::error::Error;
 use crate::files;
 use crate::store::EtcdStore;
+
+/// Nodes that a line names.
+const NAMED: usize = 3;
 
 /// Longest manifest of `onbeat plan`.
 const LONGEST_PLAN: u64 = 1 << 30;
@@ -104,18 +108,24 @@ impl OpenFleet {
         let mut last = None;
         let report = |fleet: &controller::Fleet| {
             let Current { step, from, to, phase, .. } = fleet.current;
-            let missing = fleet.nodes.iter().filter(|(_, state)| {
-                !state.as_ref().is_some_and(|state| state.current.step == step && state.ok)
-            });
-            let (missing, all) = (missing.count(), fleet.nodes.len());
+            let (missing, all) = (fleet.missing(), fleet.nodes.len());
+            let waits = match &missing[..] {
+                [] => String::new(),
+                [some @ .., last] if some.len() < NAMED => {
+                    let names: Vec<&str> = some.iter().chain([last]).copied().collect();
+                    format!("; waits for {}", names.join(", "))
+                }
+                [first, rest @ ..] => format!("; waits for {first} and {} more", rest.len()),
+            };
+            let missing = missing.len();
             let refused = fleet.nodes.iter().find_map(|(node, state)| {
                 let state =
                     state.as_ref().filter(|state| state.current.step == step && !state.ok)?;
                 Some(format!("; {node} refuses: {}", state.why))
             });
             let line = format!(
-                "step {step}: {phase} of plan {from} to {to}, {} of {all} nodes{}\n",
-                all - missing,
+                "step {step}: {phase} of plan {from} to {to}, {}{waits}{}\n",
+                count_of((all - missing) as u64, all as u64, "node"),
                 refused.unwrap_or_default()
             );
             if last.as_ref() != Some(&line) {
@@ -163,8 +173,9 @@ impl OpenFleet {
             }
         };
         files::upload_change(&mut self.store, &self.signer, &prepared)?;
-        let nodes = prepared.change.affected.len();
-        print(&format!("plan {} to {}: {nodes} nodes change\n", from.generation, to.generation))?;
+        let nodes = count(prepared.change.affected.len() as u64, "node");
+        let (old, new) = (from.generation, to.generation);
+        print(&format!("plan {old} to {new}: the files of {nodes} change\n"))?;
         self.run(Goal::Reach(to.generation), Some(from.generation), settings.deadline_s)
     }
 }
@@ -267,6 +278,11 @@ impl Rollback {
                 }
             },
         };
+        if to == current.from || to == 0 {
+            let what = if to == 0 { "has no streams: roll out a plan" } else { "runs" };
+            print(&format!("plan {to} {what}\n"))?;
+            return Ok(CommandResult::good_if(to != 0));
+        }
         let from = files::plan(&mut fleet.store, &fleet.public, current.from)?;
         let to = files::plan(&mut fleet.store, &fleet.public, to)?;
         fleet.reach(&from, &to, settings, self.bridges_loaded)

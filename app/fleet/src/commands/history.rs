@@ -1,8 +1,8 @@
 //! `onbeat fleet history`
 
-use onbeat_rollout::Generation;
 use onbeat_rollout::record::{self, Manifest};
 use onbeat_rollout::store::Keys;
+use onbeat_rollout::{Generation, Phase};
 use onbeat_terminal::exit::{CommandResult, Result};
 use onbeat_terminal::output::print;
 
@@ -36,7 +36,7 @@ impl History {
                 record::open(&key, &found.value, &fleet.public).map_err(Error::from)?;
             let state = match generation {
                 _ if generation == current.from => "runs",
-                _ if generation == current.to => "is rolled out",
+                _ if generation == current.to && current.phase != Phase::Rest => "is rolled out",
                 _ => "",
             };
             let (nodes, hash) = (manifest.nodes.len(), manifest.plan.to_string());
