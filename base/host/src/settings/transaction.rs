@@ -152,9 +152,19 @@ pub fn apply(
     let earlier = log.entries();
     match phases(host, log, tuning, keep_going, &mut report) {
         Ok(true) => {
+            // A change of the interface's own setting replaces the modes of its instances.
+            let is_replaced = |entry: &Entry| match &entry.place {
+                SettingLocation::NapiModes { interface } => report.changes.iter().any(|change| {
+                    change.outcome == Outcome::Changed
+                        && change.setting.place
+                            == SettingLocation::Threaded { interface: interface.clone() }
+                }),
+                _ => false,
+            };
             // Unchanged values need no restoration.
             let unchanged = |entry: &Entry| {
                 !earlier.contains(entry)
+                    && !is_replaced(entry)
                     && report.changes.iter().any(|change| {
                         change.setting.place == entry.place
                             && matches!(change.outcome, Outcome::Skipped | Outcome::Failed)

@@ -517,6 +517,27 @@ fn modes_of_napi_instances_are_restored() {
     }
 }
 
+/// A mode of an instance that cannot be set is replaced by the setting of the interface all the same.
+#[test]
+fn modes_of_napi_instances_that_cannot_be_set_are_restored() {
+    let place = SettingLocation::NapiModes { interface: interface() };
+    for at in 0..2 {
+        let (mut fake, mut log) = (FakeHost::untuned(), Memory::default());
+        fake.take(&SettingLocation::Threaded { interface: interface() }, "0");
+        fake.put(place.clone(), "71=0 72=1");
+        fake.at_write = Some((at, Failure::Fails));
+        let only = vec![SettingKind::ThreadedNapi];
+        apply(&mut fake, &mut log, &Tuning { only, ..tuning() }, true).unwrap();
+        fake.at_write = None;
+        restore(&mut fake, &mut log).unwrap();
+        assert_eq!(
+            (fake.get(&place).unwrap().as_str(), log.entries()),
+            ("71=0 72=1", vec![]),
+            "{at}"
+        );
+    }
+}
+
 proptest! {
     /// For any values and two failures, in the first and in the second process.
     #[test]
