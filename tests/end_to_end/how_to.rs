@@ -32,6 +32,8 @@ const PAGES: [&str; 13] = [
 const RELAY: Page<'static> = Page {
     stations: &["host", "talker", "left", "right"],
     links: &[("host:eth0", "talker:eth0"), ("host:eth1", "left:eth0"), ("host:eth2", "right:eth0")],
+    // Room for the R-TAG of the longest frames, as other nodes have.
+    setup: &[("left", "ip link set eth0 mtu 1506"), ("right", "ip link set eth0 mtu 1506")],
     ..Page::DEFAULT
 };
 
