@@ -256,8 +256,10 @@ fn every_crate_is_two_levels_deep_in_a_documented_folder() {
     }
 }
 
+/// Each is linked with all its dependencies. A crate has one, unless its tests need processes of their own.
 #[test]
-fn the_workspace_has_at_most_thirty_test_binaries() {
+fn the_workspace_has_few_test_binaries() {
+    const MOST: usize = 33;
     let names: Vec<String> = PACKAGES
         .iter()
         .flat_map(|package| {
@@ -266,5 +268,5 @@ fn the_workspace_has_at_most_thirty_test_binaries() {
             tests.map(|test| format!("{} {}", package["name"], test["name"])).collect::<Vec<_>>()
         })
         .collect();
-    assert!(names.len() <= 30, "{} test binaries: {names:#?}", names.len());
+    assert!(names.len() <= MOST, "{} test binaries: {names:#?}", names.len());
 }
