@@ -35,10 +35,10 @@ impl Fleet {
     /// Names of the nodes whose acknowledgement is missing.
     pub(crate) fn missing(&self) -> Vec<&str> {
         let step = self.current.step;
-        let is_missing = |state: &Option<NodeState>| {
-            !state.as_ref().is_some_and(|state| state.current.step == step && state.ok)
+        let acknowledges = |state: &Option<NodeState>| {
+            state.as_ref().is_some_and(|state| state.acknowledges(step))
         };
-        let missing = self.nodes.iter().filter(|(_, state)| is_missing(state));
+        let missing = self.nodes.iter().filter(|(_, state)| !acknowledges(state));
         missing.map(|(node, _)| node.as_str()).collect()
     }
 }

@@ -116,7 +116,7 @@ impl EtcdStore {
         let request = WatchRequest { keys: Range::key(key(watched)), from_revision: 0 };
         self.runtime.spawn(async move {
             loop {
-                // A watch that begins anew may have missed a change: the first response rings, too.
+                // A watch that begins again may have missed a change: the first response rings, too.
                 if let Ok(mut watcher) = client.watch(&request).await {
                     while let Ok(Some(response)) = watcher.next().await {
                         if bell.send(()).is_err() {

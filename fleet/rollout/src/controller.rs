@@ -47,24 +47,21 @@ pub struct View<'a> {
 
 impl View<'_> {
     fn is_acknowledged(&self) -> bool {
-        let is = |state: &Option<NodeState>| {
-            state.as_ref().is_some_and(|state| state.current.step == self.current.step && state.ok)
-        };
-        self.states.iter().all(is)
+        self.missing().next().is_none()
     }
 
     fn is_refused(&self) -> bool {
-        let step = self.current.step;
-        self.states.iter().flatten().any(|state| state.current.step == step && !state.ok)
+        self.states.iter().flatten().any(|state| state.refuses(self.current.step))
     }
 
     /// Indices of the nodes without an acknowledgement, for people.
     pub fn missing(&self) -> impl Iterator<Item = usize> + '_ {
         let step = self.current.step;
-        let is_missing = move |state: &Option<NodeState>| {
-            !state.as_ref().is_some_and(|state| state.current.step == step && state.ok)
+        let acknowledges = move |state: &Option<NodeState>| {
+            state.as_ref().is_some_and(|state| state.acknowledges(step))
         };
-        self.states.iter().enumerate().filter(move |(_, state)| is_missing(state)).map(|(i, _)| i)
+        let missing = self.states.iter().enumerate().filter(move |(_, state)| !acknowledges(state));
+        missing.map(|(index, _)| index)
     }
 
     /// The latest step of a state, if it is newer than the record: the store was restored from a snapshot.

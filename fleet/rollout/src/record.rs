@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::key::{self, PART_OCTETS};
-use crate::phase::{Current, Generation, Phase};
+use crate::phase::{Current, Generation, Phase, Step};
 
 /// Longest record: a request of etcd has at most 1.5 MiB.
 pub const LONGEST_RECORD: usize = 1 << 20;
@@ -89,6 +89,20 @@ pub struct NodeState {
     /// Number of new members that counted their probes.
     #[serde(default)]
     pub proved: u32,
+}
+
+impl NodeState {
+    /// Whether the node runs the stage of this step.
+    #[must_use]
+    pub fn acknowledges(&self, step: Step) -> bool {
+        self.current.step == step && self.ok
+    }
+
+    /// Whether the node refuses the stage of this step.
+    #[must_use]
+    pub fn refuses(&self, step: Step) -> bool {
+        self.current.step == step && !self.ok
+    }
 }
 
 /// The file of a node in a plan.

@@ -111,10 +111,10 @@ impl ThreadState {
         Some(Port { input, output })
     }
 
-    /// Adds receive queues to an AF_XDP port.
-    pub(crate) fn add_queues(&mut self, index: PortId, queues: Vec<XskQueue>) {
+    /// Adds a receive queue to an AF_XDP port.
+    pub(crate) fn add_queue(&mut self, index: PortId, queue: XskQueue) {
         if let Some(Some(Input::Xsk(input))) = self.inputs.get_mut(usize::from(index.0)) {
-            input.queues.extend(queues);
+            input.queues.push(queue);
         }
         self.lanes.reserve(self.inputs.iter().flatten().map(Input::queues).sum());
         self.share();

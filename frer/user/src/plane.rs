@@ -16,7 +16,7 @@ use onbeat_frer_xdp::{Shield, SteeredPort, Steering};
 use onbeat_link::raw::{Clock, Umem, XskSocket};
 use onbeat_netdev::{Handle, Link, Namespace};
 
-use crate::port::{XskQueue, copies};
+use crate::port::XskQueue;
 use crate::{CopyMode, Error, Forwarder, PollMode, Port, Result, ThreadState, Traffic};
 
 /// Ring size of a port, in frames, for times at which the thread is busy: at 150,000 frames/s, 50 ms. With
@@ -172,38 +172,31 @@ impl UserPlane {
     /// Opens sockets for receive queues that an AF_XDP port got since. Those that it lost receive nothing, and their sockets
     /// are of use when they return.
     fn open_new_queues(&mut self, spec: &PortSpec) -> Result<()> {
-        let (Some(opened), Some(xsk)) = (self.ports.get_mut(&spec.name), &self.xsk) else {
+        let (Some(opened), Some(Xsk { umem, steering })) =
+            (self.ports.get_mut(&spec.name), &mut self.xsk)
+        else {
             return Ok(());
         };
-        let Attachment::Xsk { mode, zero_copy } = opened.attachment else { return Ok(()) };
+        let Attachment::Xsk { mode, mut zero_copy } = opened.attachment else { return Ok(()) };
         let namespace = Namespace::current()?;
         let link = Handle::in_namespace(&namespace)?.link(&spec.interface)?;
         let many = XskSocket::queues(&namespace, &link);
-        if many <= opened.queues || link.index != opened.index {
-            return Ok(());
-        }
         let deliver = |queue, socket: BorrowedFd<'_>| -> Result<()> {
-            Ok(xsk.steering.deliver(&spec.name, queue, socket)?)
+            Ok(steering.deliver(&spec.name, queue, socket)?)
         };
         let (place, copy) = (opened.place, mode == Mode::Generic);
-        let mut zero_copy = zero_copy;
         // One by one: a queue that can be opened receives frames, whatever the next one does.
         while opened.queues < many {
-            let new = opened.queues..opened.queues + 1;
-            let queues =
-                XskQueue::open_all(&namespace, &spec.interface, new, &xsk.umem, copy, deliver)?;
-            zero_copy &= copies(&queues) == CopyMode::None;
-            self.forwarder.control().run(move |inside| inside.add_queues(place, queues))?;
+            let (queue, _) =
+                XskQueue::open(&namespace, &spec.interface, opened.queues, umem, copy, deliver)?;
+            zero_copy &= queue.copies == CopyMode::None;
+            self.forwarder.control().run(move |inside| inside.add_queue(place, queue))?;
             opened.queues += 1;
             opened.attachment = Attachment::Xsk { mode, zero_copy };
         }
         tracing::info!("port {:?}: {} has {many} receive queues now", spec.name, spec.interface);
-        Ok(())
-    }
-
-    fn is_xsk(&self, port: &str) -> bool {
-        let opened = self.ports.get(port);
-        opened.is_some_and(|opened| matches!(opened.attachment, Attachment::Xsk { .. }))
+        // New queues of a veth run no program until it gets another one.
+        Ok(steering.attach(spec, false)?)
     }
 
     /// Steers all streams by the present ports.
@@ -409,12 +402,7 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
     }
 
     fn follow_queues(&mut self, port: &PortSpec) -> Result<(), E> {
-        self.open_new_queues(port)?;
-        if let (true, Some(xsk)) = (self.is_xsk(&port.name), &mut self.xsk) {
-            // New queues of a veth run no program until it gets another one.
-            xsk.steering.attach(port, false).map_err(Error::from)?;
-        }
-        Ok(())
+        Ok(self.open_new_queues(port)?)
     }
 
     fn known_ports(&self) -> Result<Vec<String>, E> {

@@ -1,7 +1,6 @@
 //! An interface for receiving and sending frames.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use onbeat_link::raw::{
@@ -62,7 +61,9 @@ impl Port {
         let (queue, output) = XskQueue::open(namespace, interface, 0, umem, copy, &mut steer)?;
         let mut queues = vec![queue];
         // One queue is sufficient for sending, and preserves the order of frames.
-        queues.extend(XskQueue::open_all(namespace, interface, 1..many, umem, copy, steer)?);
+        for queue in 1..many {
+            queues.push(XskQueue::open(namespace, interface, queue, umem, copy, &mut steer)?.0);
+        }
         let input = XskInput { queues, umem: umem.clone(), received: 0 };
         Ok(Self { input: Input::Xsk(input), output: Output::Xsk(output) })
     }
@@ -71,7 +72,11 @@ impl Port {
     pub fn copies(&self) -> Option<CopyMode> {
         match &self.input {
             Input::Packet(_) => None,
-            Input::Xsk(input) => Some(copies(&input.queues)),
+            Input::Xsk(input) => {
+                let is_copied = |queue: &XskQueue| queue.copies == CopyMode::Made;
+                let is_copied = input.queues.iter().any(is_copied);
+                Some(if is_copied { CopyMode::Made } else { CopyMode::None })
+            }
         }
     }
 
@@ -122,7 +127,7 @@ pub(crate) struct XskQueue {
     receiver: XskReceiver,
     /// State of the socket that is needed after it is closed.
     closed: ClosedSocket,
-    copies: CopyMode,
+    pub(crate) copies: CopyMode,
     /// Frames taken from the queue, oldest first.
     pub(crate) frames: VecDeque<Frame>,
 }
@@ -158,7 +163,7 @@ impl XskInput {
 
 impl XskQueue {
     /// Opens a receive queue of an interface, as [`Port::xsk`].
-    fn open<E: From<crate::Error>>(
+    pub(crate) fn open<E: From<crate::Error>>(
         namespace: &Namespace,
         interface: &str,
         queue: u32,
@@ -176,29 +181,9 @@ impl XskQueue {
         Ok((Self { receiver, closed, copies, frames }, sender))
     }
 
-    /// Opens receive queues that send nothing.
-    pub(crate) fn open_all<E: From<crate::Error>>(
-        namespace: &Namespace,
-        interface: &str,
-        queues: Range<u32>,
-        umem: &Umem,
-        copy: bool,
-        mut steer: impl FnMut(u32, BorrowedFd<'_>) -> Result<(), E>,
-    ) -> Result<Vec<Self>, E> {
-        queues
-            .map(|queue| Ok(Self::open(namespace, interface, queue, umem, copy, &mut steer)?.0))
-            .collect()
-    }
-
     fn is_empty(&mut self) -> bool {
         self.frames.is_empty() && self.receiver.is_empty()
     }
-}
-
-/// Returns whether frames of any of these queues are copied.
-pub(crate) fn copies(queues: &[XskQueue]) -> CopyMode {
-    let is_copied = queues.iter().any(|queue| queue.copies == CopyMode::Made);
-    if is_copied { CopyMode::Made } else { CopyMode::None }
 }
 
 impl Input {

@@ -119,8 +119,7 @@ impl OpenFleet {
             };
             let missing = missing.len();
             let refused = fleet.nodes.iter().find_map(|(node, state)| {
-                let state =
-                    state.as_ref().filter(|state| state.current.step == step && !state.ok)?;
+                let state = state.as_ref().filter(|state| state.refuses(step))?;
                 Some(format!("; {node} refuses: {}", state.why))
             });
             let line = format!(

@@ -196,7 +196,7 @@ impl Node {
         replace: bool,
     ) -> Result<Option<String>> {
         // If it changes meanwhile, that is followed later.
-        let count = self.devices.count_queues(link);
+        let count = self.devices.ethtool.receive_queues(link);
         self.upkeep.queues.insert(port.name.clone(), (link.index, count));
         let mut attach = |mode| {
             let queues = self.devices.receive_queues(link, mode);

@@ -86,15 +86,10 @@ impl Devices {
         if !is_serial || mode != Mode::Native {
             return ReceiveQueues::Concurrent;
         }
-        if self.count_queues(link) == 1 { ReceiveQueues::Single } else { ReceiveQueues::Serial }
-    }
-
-    /// The present number of receive queues of an interface.
-    pub(super) fn count_queues(&self, link: &Link) -> u32 {
-        match self.ethtool.channels(&link.name) {
-            Ok(channels) => channels.rx + channels.combined,
-            // The allocated number, which is at least the present one.
-            Err(_) => link.rx_queues,
+        if self.ethtool.receive_queues(link) == 1 {
+            ReceiveQueues::Single
+        } else {
+            ReceiveQueues::Serial
         }
     }
 

@@ -224,7 +224,7 @@ impl Node {
         if link.index != attached.ifindex {
             return Ok(());
         }
-        let count = self.devices.count_queues(&link);
+        let count = self.devices.ethtool.receive_queues(&link);
         if self.upkeep.queues.get(&attached.name) == Some(&(link.index, count)) {
             return Ok(());
         }

@@ -14,7 +14,7 @@ pub use self::coalescing::Coalescing;
 pub use self::eee::EnergyEfficient;
 pub use self::features::{Change, Feature};
 pub use self::stamps::HardwareStamps;
-use crate::{Error, Handle, Namespace, Result};
+use crate::{Error, Handle, Link, Namespace, Result};
 
 /// A socket for ethtool requests to the devices of one namespace.
 #[derive(Debug)]
@@ -151,5 +151,12 @@ impl Ethtool {
             combined: request.combined,
             max_combined: request.max_combined,
         })
+    }
+
+    /// Returns the present number of receive queues of an interface; of drivers that do not report it, the number with
+    /// which it was created.
+    #[must_use]
+    pub fn receive_queues(&self, link: &Link) -> u32 {
+        self.channels(&link.name).map_or(link.rx_queues, |channels| channels.rx + channels.combined)
     }
 }

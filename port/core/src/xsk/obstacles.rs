@@ -44,10 +44,5 @@ pub(crate) fn obstacle(namespace: &Namespace, link: &Link) -> Option<(String, St
 
 /// Returns the present number of the interface's receive queues.
 pub(crate) fn receive_queues(namespace: &Namespace, link: &Link) -> u32 {
-    let channels = Ethtool::in_namespace(namespace).and_then(|tool| tool.channels(&link.name));
-    match channels {
-        Ok(channels) => channels.rx + channels.combined,
-        // Drivers that do not report it have the number with which they were created.
-        Err(_) => link.rx_queues,
-    }
+    Ethtool::in_namespace(namespace).map_or(link.rx_queues, |tool| tool.receive_queues(link))
 }
