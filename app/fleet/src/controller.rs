@@ -1,5 +1,6 @@
 //! Roll-outs: executes the decisions of [`onbeat_rollout::Controller`].
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use onbeat_rollout::controller::{ChangeTimes, Decision, Goal, View};
@@ -22,13 +23,36 @@ const NS_PER_MS: u64 = 1_000_000;
 pub(crate) struct Fleet {
     pub(crate) current: Current,
     pub(crate) revision: u64,
-    /// The change from the old plan to the new one; none while one plan rests.
-    pub(crate) change: Option<Change>,
     /// Nodes whose acknowledgement is awaited, with their states.
     pub(crate) nodes: Vec<(String, Option<NodeState>)>,
     /// The other nodes of the plan that runs.
     pub(crate) others: Vec<(String, Option<NodeState>)>,
     pub(crate) is_late: bool,
+}
+
+/// Signed records of the plans of [`Current`], which never change.
+#[derive(Debug)]
+pub(crate) struct Plans {
+    from: Generation,
+    to: Generation,
+    /// The change from the old plan to the new one; none while one plan rests.
+    change: Option<Change>,
+    /// Nodes of the old plan.
+    nodes: Vec<String>,
+}
+
+impl Plans {
+    fn read(store: &mut EtcdStore, public: &PublicKey, current: Current) -> Result<Self> {
+        let Current { from, to, .. } = current;
+        let is_change = from != to;
+        let change = is_change.then(|| files::change(store, public, (from, to))).transpose()?;
+        let nodes = files::nodes(store, public, from)?;
+        Ok(Self { from, to, change, nodes })
+    }
+
+    fn are_of(&self, current: Current) -> bool {
+        (self.from, self.to) == (current.from, current.to)
+    }
 }
 
 impl Fleet {
@@ -54,47 +78,41 @@ pub(crate) enum End {
     Idle,
 }
 
-/// Reads all at one revision, but the signed change, which never changes.
-pub(crate) fn read(store: &mut EtcdStore, public: &PublicKey) -> Result<Fleet> {
-    let found = files::read_one(store, key::CURRENT)?.ok_or(Error::NoFleet)?;
-    let seen: Current = record::open(key::CURRENT, &found.value, public)?;
-    let change = match seen.from == seen.to {
-        true => None,
-        false => Some(files::change(store, public, (seen.from, seen.to))?),
-    };
+/// Reads record and states at one revision. `plans`: those of the last reading.
+pub(crate) fn read(
+    store: &mut EtcdStore,
+    public: &PublicKey,
+    plans: &mut Option<Plans>,
+) -> Result<Fleet> {
     let keys = [
         Keys::One(key::CURRENT.into()),
         Keys::Prefix(key::STATES.into()),
-        Keys::One(key::deadline(seen.step)),
+        Keys::Prefix(key::DEADLINES.into()),
     ];
     let read = store.transact(&Transaction::read(keys))?;
-    let [current, states, deadline] = <[_; 3]>::try_from(read.reads).map_err(|_| Error::NoFleet)?;
+    let [current, states, deadlines] =
+        <[_; 3]>::try_from(read.reads).map_err(|_| Error::NoFleet)?;
     let found = current.into_iter().next().ok_or(Error::NoFleet)?;
     let current: Current = record::open(key::CURRENT, &found.value, public)?;
-    if current != seen {
-        return self::read(store, public);
-    }
-    let mut known: std::collections::BTreeMap<String, NodeState> = states
+    let plans = match plans.take().filter(|plans| plans.are_of(current)) {
+        Some(known) => plans.insert(known),
+        None => plans.insert(Plans::read(store, public, current)?),
+    };
+    let mut known: BTreeMap<String, NodeState> = states
         .iter()
         .filter_map(|found| {
             let node = found.key.strip_prefix(key::STATES)?;
             Some((node.to_owned(), record::decode(&found.key, &found.value).ok()?))
         })
         .collect();
-    let awaited: Vec<String> = match &change {
-        Some(change) => change.affected.clone(),
-        None => files::nodes(store, public, current.to)?,
-    };
-    let mut with_states = |names: Vec<String>| -> Vec<(String, Option<NodeState>)> {
-        names.into_iter().map(|node| (node.clone(), known.remove(&node))).collect()
-    };
-    let nodes = with_states(awaited);
-    let is_other = |node: &String| !nodes.iter().any(|(awaited, _)| awaited == node);
-    let mut others = files::nodes(store, public, current.from)?;
-    others.retain(is_other);
-    let others = with_states(others);
-    let is_late = deadline.is_empty();
-    Ok(Fleet { current, revision: found.mod_revision, change, nodes, others, is_late })
+    let awaited = plans.change.as_ref().map_or(&plans.nodes, |change| &change.affected);
+    let is_other = |node: &&String| !awaited.contains(node);
+    let mut with_state = |node: &String| (node.clone(), known.remove(node));
+    let nodes = awaited.iter().map(&mut with_state).collect();
+    let others = plans.nodes.iter().filter(is_other).map(with_state).collect();
+    let own = key::deadline(current.step);
+    let is_late = !deadlines.iter().any(|deadline| deadline.key == own);
+    Ok(Fleet { current, revision: found.mod_revision, nodes, others, is_late })
 }
 
 /// Executes a roll-out until its end.
@@ -107,10 +125,10 @@ pub(crate) fn run(
 ) -> Result<End> {
     let (signer, public) = keys;
     let start = Instant::now();
-    let mut controller = Controller::default();
+    let (mut controller, mut plans) = (Controller::default(), None);
     let mut has_begun = false;
     loop {
-        let fleet = match read(store, public) {
+        let fleet = match read(store, public, &mut plans) {
             Ok(fleet) => fleet,
             // Nodes keep what they have; the roll-out goes on when the store is back.
             Err(Error::Store(StoreError::Unknown | StoreError::Unavailable(_))) => {
@@ -120,13 +138,14 @@ pub(crate) fn run(
             Err(error) => return Err(error),
         };
         report(&fleet);
-        let Fleet { current, change, .. } = &fleet;
+        let current = &fleet.current;
+        let change = plans.as_ref().and_then(|plans| plans.change.as_ref());
         // While one plan rests, only nodes with an agent that lives are awaited.
         let is_awaited = |state: &Option<NodeState>| change.is_some() || state.is_some();
         let states = fleet.nodes.iter().map(|(_, state)| state.clone()).filter(is_awaited);
         let states: Vec<Option<NodeState>> = states.collect();
         let view = View { current: *current, states: &states, is_late: fleet.is_late };
-        let wait_ns = |ms: fn(&Change) -> u64| change.as_ref().map_or(0, ms) * NS_PER_MS;
+        let wait_ns = |ms: fn(&Change) -> u64| change.map_or(0, ms) * NS_PER_MS;
         let times = ChangeTimes {
             drain_ns: wait_ns(|change| change.drain_ms),
             soak_ns: wait_ns(|change| change.soak_ms),

@@ -20,6 +20,9 @@ pub const CURRENT: &str = "plan/current";
 /// Prefix of the states of all nodes.
 pub const STATES: &str = "state/";
 
+/// Prefix of the deadlines of all steps.
+pub const DEADLINES: &str = "deadline/";
+
 /// Octets of a part of a file: a request of etcd has at most 1.5 MiB.
 pub const PART_OCTETS: usize = 1 << 20;
 
@@ -66,7 +69,7 @@ pub fn node_change(from: Generation, to: Generation, node: &str) -> String {
 /// The deadline of a step.
 #[must_use]
 pub fn deadline(step: Step) -> String {
-    format!("deadline/{step}")
+    format!("{DEADLINES}{step}")
 }
 
 /// The state of a node.

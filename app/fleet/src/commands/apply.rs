@@ -216,7 +216,7 @@ fn read_plan(directory: &Path) -> Result<(String, Manifest, BTreeMap<String, Str
 impl Apply {
     pub(crate) fn execute(self) -> Result<CommandResult> {
         let mut fleet = OpenFleet::open(&self.fleet)?;
-        let current = controller::read(&mut fleet.store, &fleet.public)?.current;
+        let current = controller::read(&mut fleet.store, &fleet.public, &mut None)?.current;
         let Some(directory) = &self.plan else {
             return fleet.run(Goal::Continue, None, self.deadline);
         };
@@ -255,7 +255,7 @@ impl Apply {
 impl Rollback {
     pub(crate) fn execute(self) -> Result<CommandResult> {
         let mut fleet = OpenFleet::open(&self.fleet)?;
-        let current = controller::read(&mut fleet.store, &fleet.public)?.current;
+        let current = controller::read(&mut fleet.store, &fleet.public, &mut None)?.current;
         let settings = Settings { soak_ms: 10_000, deadline_s: 30 };
         if current.phase != Phase::Rest {
             if self.generation.is_some_and(|wanted| wanted != current.from) {

@@ -68,7 +68,7 @@ fn line(current: &Current, node: String, state: Option<onbeat_rollout::NodeState
 impl Status {
     pub(crate) fn execute(self) -> Result<CommandResult> {
         let mut fleet = OpenFleet::open(&self.fleet)?;
-        let read = controller::read(&mut fleet.store, &fleet.public)?;
+        let read = controller::read(&mut fleet.store, &fleet.public, &mut None)?;
         let current = read.current;
         let nodes: Vec<NodeLine> = read
             .nodes
