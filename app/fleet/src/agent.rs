@@ -1,13 +1,11 @@
 //! The agent of a node: executes the actions of [`onbeat_rollout::Agent`].
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use onbeat_host::{file, trust};
 use onbeat_node::control::{Client, ClientError, DIRECTORY, Request, Response};
 use onbeat_rollout::agent::{Action, DiskRecord, Outcome};
 use onbeat_rollout::record::{self, FileHash, LONGEST_FILE, LONGEST_REASON, NodeState};
@@ -16,7 +14,8 @@ use onbeat_rollout::store::{Condition, Keys, LeaseId, Operation, Store, StoreErr
 use onbeat_rollout::{Agent, Current, key};
 use serde::{Deserialize, Serialize};
 
-use crate::credentials::{Credentials, PublicKey, create_directory};
+use crate::credentials::{Credentials, PublicKey};
+use crate::disk;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::store::EtcdStore;
@@ -69,31 +68,10 @@ struct Disk {
     node_file: PathBuf,
 }
 
-/// Writes a file such that it has the old content or the new one, also after a loss of power.
-fn replace(path: &Path, content: &[u8]) -> Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
-    let name = path.file_name().unwrap_or_default();
-    let opened = File::open(directory);
-    let written = opened.and_then(|directory| onbeat_host::replace(directory, name, content));
-    written.map_err(Error::file(path))
-}
-
-/// Reads a file that only its owner can have written; `None`: it does not exist.
-fn read_if_there(path: &Path) -> Result<Option<String>> {
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        _ => {}
-    }
-    let text =
-        trust::load(path, |path| file::read_text(path, LONGEST_FILE).map_err(Error::file(path)));
-    text.map(Some)
-}
-
 impl Disk {
     fn kept(&self) -> Result<Option<AgentFile>> {
         let path = self.directory.join("agent.json");
-        let Some(text) = read_if_there(&path)? else { return Ok(None) };
+        let Some(text) = disk::read_if_there(&path, LONGEST_FILE)? else { return Ok(None) };
         let read = serde_json::from_str(&text).map(Some);
         read.map_err(|fault| Error::Content {
             path,
@@ -102,7 +80,7 @@ impl Disk {
     }
 
     fn keep(&self, kept: &AgentFile) -> Result<()> {
-        replace(&self.directory.join("agent.json"), &serde_json::to_vec(kept).expect("text"))
+        disk::replace(&self.directory.join("agent.json"), &serde_json::to_vec(kept).expect("text"))
     }
 
     fn stage(&self) -> PathBuf {
@@ -132,7 +110,7 @@ struct Runner {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let credentials = Credentials::open(&options.credentials)?;
     let node = credentials.node()?.to_owned();
-    create_directory(&options.state)?;
+    disk::create_directory(&options.state)?;
     let disk = Disk { directory: options.state.clone(), node_file: options.node_file.clone() };
     let kept = match disk.kept()? {
         Some(kept) => kept,
@@ -324,7 +302,7 @@ impl Runner {
     fn save(&mut self, saved: DiskRecord) -> Result<Outcome> {
         let text = self.stages(saved.current)?.text(saved.current.phase).to_owned();
         // The stage first: the record that refers to it has its hash.
-        replace(&self.disk.stage(), text.as_bytes())?;
+        disk::replace(&self.disk.stage(), text.as_bytes())?;
         let kept =
             AgentFile { instance: self.instance, current: Some(saved.current), sha256: saved.hash };
         self.disk.keep(&kept)?;
@@ -333,18 +311,16 @@ impl Runner {
 
     fn apply(&mut self, saved: DiskRecord) -> Result<Outcome> {
         let path = self.disk.stage();
-        let text = trust::load(&path, |path| {
-            file::read_text(path, LONGEST_FILE).map_err(Error::file(path))
-        })?;
+        let text = disk::read(&path, LONGEST_FILE)?;
         if FileHash::of(&text) != saved.hash {
             return Err(Error::Content {
                 path,
                 fault: "not the stage that was saved; remove agent.json beside it: the agent then starts from the store".into(),
             });
         }
-        let before = read_if_there(&self.disk.node_file)?;
+        let before = disk::read_if_there(&self.disk.node_file, LONGEST_FILE)?;
         if before.as_deref() != Some(&text) {
-            replace(&self.disk.node_file, text.as_bytes())?;
+            disk::replace(&self.disk.node_file, text.as_bytes())?;
         }
         let mut node = self.node()?;
         match node.request(&Request::Reload { force: true }) {
@@ -352,7 +328,7 @@ impl Runner {
             Err(ClientError::Refused(why)) => {
                 // A start of the node reads what it runs.
                 if let Some(before) = before {
-                    replace(&self.disk.node_file, before.as_bytes())?;
+                    disk::replace(&self.disk.node_file, before.as_bytes())?;
                 }
                 Ok(Outcome::Refused(shortened(why)))
             }

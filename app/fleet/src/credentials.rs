@@ -10,13 +10,12 @@
 //! | `sign.key` | key with which plans are signed | yes | |
 //! | `servers/HOST/` | certificate and key of a server of etcd, and `ca.pem` | yes | |
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use onbeat_etcd::{Endpoint, Tls};
-use onbeat_host::{file, trust};
 use onbeat_rollout::record::{Signer, Verifier};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -25,6 +24,7 @@ use rcgen::{
 use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
+use crate::disk::{self, create_directory};
 use crate::error::{Error, Result};
 
 /// The user with all rights.
@@ -63,12 +63,6 @@ impl Verifier for PublicKey {
     fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.0).verify(message, signature).is_ok()
     }
-}
-
-/// Creates a directory that only its owner can read.
-pub(crate) fn create_directory(path: &Path) -> Result<()> {
-    let created = DirBuilder::new().mode(0o700).recursive(true).create(path);
-    created.map_err(Error::file(path))
 }
 
 /// Creates a file that only its owner can read. One that exists is an error: a key is never replaced.
@@ -165,8 +159,7 @@ impl Credentials {
     }
 
     fn read(&self, name: &str) -> Result<String> {
-        let path = self.directory.join(name);
-        trust::load(&path, |path| file::read_text(path, LONGEST).map_err(Error::file(path)))
+        disk::read(&self.directory.join(name), LONGEST)
     }
 
     /// The servers of etcd.

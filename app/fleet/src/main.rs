@@ -5,6 +5,7 @@ mod agent;
 mod commands;
 mod controller;
 mod credentials;
+mod disk;
 mod error;
 mod files;
 mod store;

@@ -42,6 +42,14 @@ pub struct PreparedChange {
     pub nodes: Vec<NodeChange>,
 }
 
+impl PreparedChange {
+    /// Gives the new plan another number: that under which it was stored.
+    pub fn set_generation(&mut self, to: Generation) {
+        self.change.to = to;
+        self.nodes.iter_mut().for_each(|node| node.to = to);
+    }
+}
+
 /// Why a change cannot start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {

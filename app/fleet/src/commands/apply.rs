@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use onbeat_host::{file, trust};
 use onbeat_plan::manifest::Manifest;
 use onbeat_report::format::{count, count_of};
-use onbeat_rollout::change::{self, PlanFiles, Settings};
+use onbeat_rollout::change::{self, PlanFiles, PreparedChange, Settings};
 use onbeat_rollout::controller::Goal;
-use onbeat_rollout::record::{FileHash, LONGEST_FILE};
+use onbeat_rollout::record::{Change, FileHash, LONGEST_FILE};
 use onbeat_rollout::store::Keys;
 use onbeat_rollout::{Current, Generation, Phase, key};
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
@@ -17,6 +16,7 @@ use onbeat_terminal::output::print;
 use super::FleetOption;
 use crate::controller::{self, End};
 use crate::credentials::{Credentials, PublicKey, SigningKey};
+use crate::disk;
 use crate::error::Error;
 use crate::files;
 use crate::store::EtcdStore;
@@ -155,39 +155,37 @@ impl OpenFleet {
     }
 
     /// Rolls out a plan that the store has.
-    fn reach(
-        &mut self,
-        from: &PlanFiles,
-        to: &PlanFiles,
-        settings: Settings,
-        bridges_loaded: bool,
-    ) -> Result<CommandResult> {
-        let prepared = match change::prepare(from, to, settings, bridges_loaded) {
-            Ok(prepared) => prepared,
-            Err(refusals) => {
-                let lines: Vec<String> =
-                    refusals.iter().map(|refusal| format!("refused: {refusal}\n")).collect();
-                print(&lines.concat())?;
-                return Ok(CommandResult::Negative);
-            }
-        };
-        files::upload_change(&mut self.store, &self.signer, &prepared)?;
-        let nodes = count(prepared.change.affected.len() as u64, "node");
-        let (old, new) = (from.generation, to.generation);
-        print(&format!("plan {old} to {new}: the files of {nodes} change\n"))?;
-        self.run(Goal::Reach(to.generation), Some(from.generation), settings.deadline_s)
+    fn reach(&mut self, prepared: &PreparedChange) -> Result<CommandResult> {
+        files::upload_change(&mut self.store, &self.signer, prepared)?;
+        let Change { from, to, affected, deadline_s, .. } = &prepared.change;
+        let nodes = count(affected.len() as u64, "node");
+        print(&format!("plan {from} to {to}: the files of {nodes} change\n"))?;
+        self.run(Goal::Reach(*to), Some(*from), *deadline_s)
     }
 }
 
-fn read_text(path: &Path, most: u64) -> Result<String> {
-    let read = trust::load(path, |path| file::read_text(path, most).map_err(Error::file(path)));
-    Ok(read?)
+/// Prepares a change; `None`: it is refused, for reasons that were printed.
+fn prepare(
+    from: &PlanFiles,
+    to: &PlanFiles,
+    settings: Settings,
+    bridges_loaded: bool,
+) -> Result<Option<PreparedChange>> {
+    match change::prepare(from, to, settings, bridges_loaded) {
+        Ok(prepared) => Ok(Some(prepared)),
+        Err(refusals) => {
+            let lines: Vec<String> =
+                refusals.iter().map(|refusal| format!("refused: {refusal}\n")).collect();
+            print(&lines.concat())?;
+            Ok(None)
+        }
+    }
 }
 
 /// Reads what `onbeat plan -o` wrote, with the text of its manifest.
 fn read_plan(directory: &Path) -> Result<(String, Manifest, BTreeMap<String, String>)> {
     let path = directory.join("manifest.json");
-    let text = read_text(&path, LONGEST_PLAN)?;
+    let text = disk::read(&path, LONGEST_PLAN)?;
     let manifest = Manifest::parse(&text, &path.display().to_string()).map_err(Failure::new)?;
     let mut files = BTreeMap::new();
     for node in &manifest.nodes {
@@ -200,7 +198,7 @@ fn read_plan(directory: &Path) -> Result<(String, Manifest, BTreeMap<String, Str
             )));
         }
         let file = directory.join(&node.file);
-        let text = read_text(&file, LONGEST_FILE)?;
+        let text = disk::read(&file, LONGEST_FILE)?;
         let hash = FileHash::of(&text).to_string();
         if node.sha256.as_ref().is_some_and(|sha256| *sha256 != hash) {
             return Err(Failure::new(format!(
@@ -238,17 +236,15 @@ impl Apply {
         let settings = Settings { soak_ms: u64::from(self.soak) * 1000, deadline_s: self.deadline };
         // Refused before anything is written.
         let first = current.from.max(current.to) + 1;
-        let wanted = PlanFiles::new(first, manifest.clone(), files.clone());
-        if change::prepare(&from, &wanted, settings, self.bridges_loaded).is_err() {
-            return fleet.reach(&from, &wanted, settings, self.bridges_loaded);
-        }
-        let all = files.len();
-        let generation =
-            files::upload(&mut fleet.store, &fleet.signer, first, &text, &files, |number| {
-                tracing::info!("{number} of {all} files are in the store");
-            })?;
-        let to = PlanFiles::new(generation, manifest, files);
-        fleet.reach(&from, &to, settings, self.bridges_loaded)
+        let to = PlanFiles::new(first, manifest, files);
+        let Some(mut prepared) = prepare(&from, &to, settings, self.bridges_loaded)? else {
+            return Ok(CommandResult::Negative);
+        };
+        let all = to.files.len();
+        let uploaded = |number| tracing::info!("{number} of {all} files are in the store");
+        let (store, signer) = (&mut fleet.store, &fleet.signer);
+        prepared.set_generation(files::upload(store, signer, first, &text, &to.files, uploaded)?);
+        fleet.reach(&prepared)
     }
 }
 
@@ -284,7 +280,10 @@ impl Rollback {
         }
         let from = files::plan(&mut fleet.store, &fleet.public, current.from)?;
         let to = files::plan(&mut fleet.store, &fleet.public, to)?;
-        fleet.reach(&from, &to, settings, self.bridges_loaded)
+        match prepare(&from, &to, settings, self.bridges_loaded)? {
+            Some(prepared) => fleet.reach(&prepared),
+            None => Ok(CommandResult::Negative),
+        }
     }
 }
 
