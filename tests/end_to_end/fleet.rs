@@ -13,7 +13,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use onbeat_lab::Topology;
-use onbeat_testing::{TemporaryDirectory, command, require_that};
+use onbeat_testing::etcd::{etcd, require_etcd, with_certificates};
+use onbeat_testing::{TemporaryDirectory, command};
 
 use crate::common::{Flow, build, can_run, program, run, wait_for};
 
@@ -79,27 +80,6 @@ fn succeed(arguments: &[&str]) -> String {
     text
 }
 
-fn start_etcd(directory: &Path, certificates: &Path, ports: [u16; 2]) -> Child {
-    let [client, peer] = ports.map(|port| format!("//127.0.0.1:{port}"));
-    let mut etcd = Command::new("etcd");
-    for (option, value) in [
-        ("--name", "m0".into()),
-        ("--data-dir", directory.display().to_string()),
-        ("--listen-client-urls", format!("https:{client}")),
-        ("--advertise-client-urls", format!("https:{client}")),
-        ("--listen-peer-urls", format!("http:{peer}")),
-        ("--initial-advertise-peer-urls", format!("http:{peer}")),
-        ("--initial-cluster", format!("m0=http:{peer}")),
-        ("--trusted-ca-file", certificates.join("ca.pem").display().to_string()),
-        ("--cert-file", certificates.join("server.pem").display().to_string()),
-        ("--key-file", certificates.join("server.key").display().to_string()),
-    ] {
-        etcd.arg(option).arg(value);
-    }
-    etcd.arg("--client-cert-auth").stdout(Stdio::null()).stderr(Stdio::null());
-    etcd.spawn().expect("etcd starts")
-}
-
 /// Nodes with the ports of these plans; a plan has files of the nodes with streams only.
 fn topology(plans: [&Path; 2]) -> Topology {
     let mut topology = Topology::default();
@@ -130,10 +110,9 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
     if !can_run() {
         return;
     }
-    let has_etcd = Command::new("etcd").arg("--version").output().is_ok();
     let has_fleet = program().with_file_name("onbeat-fleet").is_file();
     assert!(has_fleet, "onbeat-fleet is missing; build it: cargo build -p onbeat-fleet");
-    if !require_that(has_etcd, "etcd (apt-get install etcd-server)") {
+    if !require_etcd() {
         return;
     }
     let directory = TemporaryDirectory::new("fleet");
@@ -160,7 +139,10 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
     let (code, text) = fleet(&init);
     assert!(code == 1 && text.contains("start etcd with them"), "{text}");
     let servers = directory.file("keys/servers/127.0.0.1");
-    let mut children = Children(vec![start_etcd(&directory.file("etcd"), &servers, ports)]);
+    let peer = format!("http://127.0.0.1:{}", ports[1]);
+    let mut etcd = etcd("m0", &directory.file("etcd"), [&url, &peer], &format!("m0={peer}"));
+    with_certificates(&mut etcd, &servers);
+    let mut children = Children(vec![etcd.spawn().expect("etcd starts")]);
     wait_for("the store is set up", || fleet(&init).0 == 0);
     assert_eq!(fleet(&init).0, 0, "again");
     for node in NODES {

@@ -274,10 +274,11 @@ impl Store for EtcdStore {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::process::{Child, Command, Stdio};
+    use std::process::Child;
 
     use onbeat_rollout::store::conformance::{self, TestStore};
-    use onbeat_testing::{TemporaryDirectory, require_that};
+    use onbeat_testing::TemporaryDirectory;
+    use onbeat_testing::etcd::{etcd, require_etcd};
 
     use super::*;
 
@@ -303,8 +304,7 @@ mod tests {
     /// The table that the store in memory passes, too.
     #[test]
     fn etcd_passes_the_table() {
-        let found = Command::new("etcd").arg("--version").output().is_ok();
-        if !require_that(found, "etcd (apt-get install etcd-server)") {
+        if !require_etcd() {
             return;
         }
         let directory = TemporaryDirectory::new("fleet-table");
@@ -312,18 +312,8 @@ mod tests {
             let bound = TcpListener::bind("127.0.0.1:0").expect("a port");
             format!("http://{}", bound.local_addr().expect("an address"))
         });
-        let mut etcd = Command::new("etcd");
-        etcd.arg("--data-dir").arg(directory.path());
-        for (option, url) in [
-            ("--listen-client-urls", &client),
-            ("--advertise-client-urls", &client),
-            ("--listen-peer-urls", &peer),
-            ("--initial-advertise-peer-urls", &peer),
-        ] {
-            etcd.arg(option).arg(url);
-        }
         let members = format!("default={peer}");
-        etcd.arg("--initial-cluster").arg(members).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut etcd = etcd("default", directory.path(), [&client, &peer], &members);
         let _etcd = Etcd(etcd.spawn().expect("etcd starts"));
         let mut store = EtcdStore::of(vec![client.parse().expect("a URL")], None).expect("threads");
         let deadline = std::time::Instant::now() + Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Helpers of tests, not linked by products: requirements of tests, temporary directories, unprivileged
 //! processes, tests in a separate process, a packet socket that shares no code with the tested code, counting
-//! of allocations, a check of manual pages, the documents of the tree, and the readers of `vectors/`.
+//! of allocations, servers of etcd, a check of manual pages, the documents of the tree, and the readers of `vectors/`.
 //!
 //! A test that requires a privilege or a kernel feature starts with
 //!
@@ -28,6 +28,7 @@ mod unprivileged;
 mod veth;
 
 pub mod documents;
+pub mod etcd;
 pub mod memory;
 pub mod powerlink;
 pub mod prp;

@@ -2,11 +2,11 @@
 
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use onbeat_etcd::{Client, Options, Tls};
-use onbeat_testing::require_that;
+use onbeat_testing::etcd::{etcd, require_etcd, with_certificates};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
 };
@@ -82,8 +82,7 @@ fn free_ports(count: usize) -> Vec<u16> {
 impl Cluster {
     /// Starts servers; `None`: etcd is missing.
     pub(crate) fn start(count: usize, authority: Option<&Authority>) -> Option<Self> {
-        let found = Command::new("etcd").arg("--version").output().is_ok();
-        if !require_that(found, "etcd (apt-get install etcd-server)") {
+        if !require_etcd() {
             return None;
         }
         let ports = free_ports(2 * count);
@@ -94,33 +93,22 @@ impl Cluster {
         let of_peers = |index: usize| format!("http://127.0.0.1:{}", ports[count + index]);
         let members: Vec<String> =
             (0..count).map(|index| format!("m{index}={}", of_peers(index))).collect();
+        if let Some(authority) = authority {
+            let (certificate, key) = authority.issue(None);
+            for (name, text) in
+                [("ca.pem", &authority.pem), ("server.pem", &certificate), ("server.key", &key)]
+            {
+                std::fs::write(directory.join(name), text).unwrap();
+            }
+        }
         let start = |index: usize| {
-            let mut command = Command::new("etcd");
-            command.arg("--name").arg(format!("m{index}"));
-            command.arg("--data-dir").arg(directory.join(format!("m{index}")));
-            for (option, value) in [
-                ("--listen-client-urls", of_clients(index)),
-                ("--advertise-client-urls", of_clients(index)),
-                ("--listen-peer-urls", of_peers(index)),
-                ("--initial-advertise-peer-urls", of_peers(index)),
-                ("--initial-cluster", members.join(",")),
-            ] {
-                command.arg(option).arg(value);
+            let (name, urls) = (format!("m{index}"), [of_clients(index), of_peers(index)]);
+            let urls = urls.each_ref().map(String::as_str);
+            let mut command = etcd(&name, &directory.join(&name), urls, &members.join(","));
+            if authority.is_some() {
+                with_certificates(&mut command, &directory);
             }
-            if let Some(authority) = authority {
-                let (certificate, key) = authority.issue(None);
-                for (option, name, text) in [
-                    ("--trusted-ca-file", "ca.pem", &authority.pem),
-                    ("--cert-file", "server.pem", &certificate),
-                    ("--key-file", "server.key", &key),
-                ] {
-                    let path = directory.join(name);
-                    std::fs::write(&path, text).unwrap();
-                    command.arg(option).arg(path);
-                }
-                command.arg("--client-cert-auth");
-            }
-            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("etcd starts")
+            command.spawn().expect("etcd starts")
         };
         let children = (0..count).map(start).collect();
         let endpoints = (0..count).map(of_clients).collect();
