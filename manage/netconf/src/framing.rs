@@ -3,18 +3,26 @@
 /// Maximum length of a message in octets.
 pub const LONGEST: usize = 1 << 20;
 
+/// Maximum length of a message in octets whose end is awaited. Those beyond [`LONGEST`] are discarded.
+const DISCARDED: usize = 64 << 20;
+
 /// End of a message without chunks.
 const END_MARK: &[u8] = b"]]>]]>";
 
 /// Maximum number of digits of a chunk's length.
 const DIGITS: usize = 10;
 
-/// Octets that are no frame. The session ends.
+/// A message that is not received, or octets that are no frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
     /// More than [`LONGEST`].
     #[error("a message is longer than {LONGEST} octets; send a smaller one")]
-    TooLong,
+    TooLong {
+        /// Its first octets.
+        start: Vec<u8>,
+        /// Whether it is received to its end, and the next message follows.
+        is_whole: bool,
+    },
     /// No start of a chunk, or of the end of chunks.
     #[error(
         "octets {found:?} do not start a chunk; send \"\\n#LENGTH\\n\", or \"\\n##\\n\" at the end"
@@ -29,11 +37,11 @@ pub enum FramingError {
 #[derive(Debug, Default)]
 pub struct Decoder {
     input: Vec<u8>,
-    /// Octets of the input in which no end mark starts.
-    searched: usize,
     is_chunked: bool,
-    /// Octets of the message's chunks so far.
+    /// Octets of the message so far, up to [`LONGEST`].
     message: Vec<u8>,
+    /// Number of octets of the message so far.
+    length: usize,
     /// Missing octets of the present chunk.
     missing: usize,
 }
@@ -51,9 +59,8 @@ impl Decoder {
 
     /// Whether a message is incomplete.
     pub fn is_partial(&self) -> bool {
-        self.missing > 0
-            || !self.message.is_empty()
-            || self.input.iter().any(|octet| !octet.is_ascii_whitespace())
+        let mut octets = self.message.iter().chain(&self.input);
+        self.missing > 0 || octets.any(|octet| !octet.is_ascii_whitespace())
     }
 
     /// Returns the next message; `None`: it is not complete.
@@ -65,36 +72,58 @@ impl Decoder {
     }
 
     fn next_of_mark(&mut self) -> Result<Option<Vec<u8>>, FramingError> {
-        let unsearched = self.input[self.searched..].windows(END_MARK.len());
-        let found = { unsearched }.position(|octets| octets == END_MARK);
-        let Some(end) = found.map(|end| self.searched + end) else {
-            self.searched = (self.input.len() + 1).saturating_sub(END_MARK.len());
-            return if self.input.len() > LONGEST { Err(FramingError::TooLong) } else { Ok(None) };
-        };
-        if end > LONGEST {
-            return Err(FramingError::TooLong);
+        let found = self.input.windows(END_MARK.len()).position(|octets| octets == END_MARK);
+        // An end mark may start in the last octets.
+        self.keep(found.unwrap_or((self.input.len() + 1).saturating_sub(END_MARK.len())));
+        if found.is_none() {
+            return self.check_length(0).map(|()| None);
         }
-        let message = self.input[..end].to_vec();
-        self.input.drain(..end + END_MARK.len());
-        self.searched = 0;
-        Ok(Some(message))
+        self.input.drain(..END_MARK.len());
+        self.finish().map(Some)
+    }
+
+    /// Moves octets of the input to the message, or discards them.
+    fn keep(&mut self, octets: usize) {
+        let kept = octets.min(LONGEST - self.message.len());
+        self.message.extend(self.input.drain(..octets).take(kept));
+        self.length += octets;
+    }
+
+    /// The message, which is complete.
+    fn finish(&mut self) -> Result<Vec<u8>, FramingError> {
+        let message = std::mem::take(&mut self.message);
+        match std::mem::take(&mut self.length) {
+            length if length > LONGEST => {
+                Err(FramingError::TooLong { start: message, is_whole: true })
+            }
+            _ => Ok(message),
+        }
+    }
+
+    /// Checks that the end of a message with so many further octets is awaited.
+    fn check_length(&mut self, further: usize) -> Result<(), FramingError> {
+        if self.length + further > DISCARDED {
+            let start = std::mem::take(&mut self.message);
+            return Err(FramingError::TooLong { start, is_whole: false });
+        }
+        Ok(())
     }
 
     fn next_of_chunks(&mut self) -> Result<Option<Vec<u8>>, FramingError> {
         loop {
             let taken = self.missing.min(self.input.len());
-            self.message.extend(self.input.drain(..taken));
+            self.keep(taken);
             self.missing -= taken;
             if self.missing > 0 {
                 return Ok(None);
             }
             match self.header()? {
                 None => return Ok(None),
-                Some(0) => return Ok(Some(std::mem::take(&mut self.message))),
-                Some(length) if self.message.len() + length > LONGEST => {
-                    return Err(FramingError::TooLong);
+                Some(0) => return self.finish().map(Some),
+                Some(length) => {
+                    self.check_length(length)?;
+                    self.missing = length;
                 }
-                Some(length) => self.missing = length,
             }
         }
     }

@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 use crate::edit::{self, Operation};
 use crate::error::{ErrorTag, RpcError};
 use crate::framing::{Decoder, FramingError, encode};
-use crate::xml::{Document, XmlError, elements, escape, text, to_xml};
+use crate::xml::{
+    Document, XmlError, attributes, elements, escape, start_attributes, text, to_xml,
+};
 use crate::{BASE, MONITORING, filter, library};
 
 /// A configuration datastore.
@@ -37,10 +39,10 @@ pub trait Node {
     /// Cause and remedy.
     fn read(&mut self, datastore: Datastore, with_state: bool) -> Result<Value, RpcError>;
 
-    /// Gives the node this running configuration, all or nothing.
+    /// Gives the node this running configuration, all or nothing. It is derived from the one that was read last.
     ///
     /// # Errors
-    /// Each leaf that the node cannot set; it refuses.
+    /// Each leaf that the node cannot set; it refuses, as it does if its configuration has changed since.
     fn write(&mut self, configuration: &Value) -> Result<(), Vec<RpcError>>;
 
     /// Makes the running configuration that of the next start, or removes what is stored.
@@ -49,7 +51,7 @@ pub trait Node {
     /// Cause and remedy.
     fn store(&mut self, remove: bool) -> Result<(), RpcError>;
 
-    /// Acquires the lock of a datastore, which other sessions respect.
+    /// Acquires the lock of a datastore. Until its release the node refuses changes by others.
     ///
     /// # Errors
     /// Another session has it.
@@ -119,7 +121,14 @@ impl<N: Node> Session<N> {
             match self.decoder.next_message() {
                 Ok(Some(message)) => self.message(&message),
                 Ok(None) => return,
-                Err(error) => self.fail_framing(&error),
+                Err(error @ FramingError::NoChunk { .. }) => {
+                    self.refuse(ErrorTag::MalformedMessage, error.to_string());
+                }
+                Err(error @ FramingError::TooLong { .. }) => {
+                    let message = error.to_string();
+                    let FramingError::TooLong { start, is_whole } = error else { return };
+                    self.too_big(&start, message, is_whole);
+                }
             }
         }
     }
@@ -160,18 +169,23 @@ impl<N: Node> Session<N> {
         self.state = State::Closed(cause);
     }
 
-    fn fail_framing(&mut self, error: &FramingError) {
-        let tag = match error {
-            FramingError::TooLong => ErrorTag::TooBig,
-            FramingError::NoChunk { .. } => ErrorTag::MalformedMessage,
-        };
-        self.refuse(tag, error.to_string());
-    }
-
     /// Reports an error of a message, and ends the session: what follows may be a part of it.
     fn refuse(&mut self, tag: ErrorTag, message: String) {
         if self.state == State::Open {
             self.reply("", &Err(vec![RpcError::new(tag, message.clone())]));
+        }
+        self.close(Some(message));
+    }
+
+    /// Reports that a message exceeds a limit. The session goes on if its number is known and the next message follows.
+    fn too_big(&mut self, start: &[u8], message: String, is_whole: bool) {
+        let attributes = start_attributes(start);
+        if self.state == State::Open {
+            let error = RpcError::new(ErrorTag::TooBig, message.clone());
+            self.reply(attributes.as_deref().unwrap_or_default(), &Err(vec![error]));
+            if is_whole && attributes.is_some() {
+                return;
+            }
         }
         self.close(Some(message));
     }
@@ -181,7 +195,7 @@ impl<N: Node> Session<N> {
             Ok(document) if self.state == State::Greeting => self.hello(document.root()),
             Ok(document) => self.request(document.root()),
             Err(error @ (XmlError::TooDeep | XmlError::TooManyAttributes)) => {
-                self.refuse(ErrorTag::TooBig, error.to_string());
+                self.too_big(octets, error.to_string(), true);
             }
             Err(error) => self.refuse(ErrorTag::MalformedMessage, error.to_string()),
         }
@@ -215,10 +229,7 @@ impl<N: Node> Session<N> {
             let message = format!("element {:?} is not rpc; send rpc", rpc.tag_name().name());
             return self.refuse(ErrorTag::MalformedMessage, message);
         }
-        let mut attributes = String::new();
-        for attribute in rpc.attributes().filter(|attribute| attribute.namespace().is_none()) {
-            let _ = write!(attributes, " {}=\"{}\"", attribute.name(), escape(attribute.value()));
-        }
+        let attributes = attributes(rpc);
         let mut ends = false;
         let reply = match (rpc.attribute("message-id"), elements(rpc).next()) {
             (None, _) => Err(vec![RpcError {
@@ -356,39 +367,15 @@ impl<N: Node> Session<N> {
         }
     }
 
-    /// Changes the running configuration. No other session can change it meanwhile.
+    /// Changes the running configuration, as it was read.
     fn change(&mut self, edit: impl FnOnce(&mut Value) -> Result<(), RpcError>) -> Reply {
-        self.with_lock(Datastore::Running, |node| {
-            let mut data = node.read(Datastore::Running, false)?;
-            edit(&mut data)?;
-            node.write(&data)
-        })
+        let mut data = self.node.read(Datastore::Running, false)?;
+        edit(&mut data)?;
+        self.node.write(&data).map(|()| String::new())
     }
 
     fn store(&mut self, remove: bool) -> Reply {
-        self.with_lock(Datastore::Startup, |node| Ok(node.store(remove)?))
-    }
-
-    fn with_lock(
-        &mut self,
-        datastore: Datastore,
-        change: impl FnOnce(&mut N) -> Result<(), Vec<RpcError>>,
-    ) -> Reply {
-        let is_locked = self.locked[datastore as usize];
-        if !is_locked {
-            self.node.lock(datastore).map_err(|error| match error {
-                LockError::Held(_, holder) => {
-                    let message = format!("{holder} holds the lock; repeat the request later");
-                    RpcError::new(ErrorTag::InUse, message)
-                }
-                LockError::Failed(message) => RpcError::new(ErrorTag::OperationFailed, message),
-            })?;
-        }
-        let changed = change(&mut self.node);
-        if !is_locked {
-            self.node.unlock(datastore);
-        }
-        changed.map(|()| String::new())
+        Ok(self.node.store(remove).map(|()| String::new())?)
     }
 
     fn lock(&mut self, datastore: Datastore) -> Result<String, RpcError> {

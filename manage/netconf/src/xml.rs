@@ -6,6 +6,8 @@ use onbeat_yang::schema::{LeafType, Module, NodeKind, ROOT, SchemaNode};
 use roxmltree::{Node, ParsingOptions};
 use serde_json::{Map, Value};
 
+use crate::BASE;
+
 /// Maximum number of levels.
 const DEPTH: usize = 32;
 
@@ -64,10 +66,8 @@ fn check_limits(text: &str) -> Result<(), XmlError> {
     let mut depth = 0usize;
     while let Some(start) = rest.find('<') {
         rest = &rest[start..];
-        let skipped = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")];
-        if let Some((start, end)) = skipped.iter().find(|(start, _)| rest.starts_with(start)) {
-            let Some(length) = rest[start.len()..].find(end) else { return Ok(()) };
-            rest = &rest[start.len() + length + end.len()..];
+        if let Some(length) = without_tags(rest) {
+            rest = &rest[length..];
         } else if rest.starts_with("<!") {
             return Err(XmlError::DocumentType);
         } else {
@@ -87,6 +87,38 @@ fn check_limits(text: &str) -> Result<(), XmlError> {
         }
     }
     Ok(())
+}
+
+/// Number of octets of a comment, an instruction or literal text that a text starts with; `None`: none starts it. One
+/// without an end is all of the text.
+fn without_tags(text: &str) -> Option<usize> {
+    let marks = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")];
+    let (start, end) = marks.into_iter().find(|(start, _)| text.starts_with(start))?;
+    let length = text[start.len()..].find(end);
+    Some(length.map_or(text.len(), |length| start.len() + length + end.len()))
+}
+
+/// The attributes of the element `rpc`, as text of a reply.
+pub(crate) fn attributes(rpc: Node<'_, '_>) -> String {
+    let mut text = String::new();
+    for attribute in rpc.attributes().filter(|attribute| attribute.namespace().is_none()) {
+        let _ = write!(text, " {}=\"{}\"", attribute.name(), escape(attribute.value()));
+    }
+    text
+}
+
+/// The attributes of the element `rpc` that starts a message whose end may be missing; `None`: there is no such element
+/// with a number.
+pub(crate) fn start_attributes(octets: &[u8]) -> Option<String> {
+    let valid = std::str::from_utf8(octets).map_or_else(|error| error.valid_up_to(), str::len);
+    let mut text = std::str::from_utf8(&octets[..valid]).ok()?.trim_start();
+    while let Some(length) = without_tags(text) {
+        text = text[length..].trim_start();
+    }
+    let empty = format!("{}/>", tag(text).0.strip_suffix('>')?.trim_end_matches('/'));
+    let document = Document::parse(empty.as_bytes()).ok()?;
+    let is_rpc = document.root().has_tag_name((BASE, "rpc"));
+    (is_rpc && document.root().has_attribute("message-id")).then(|| attributes(document.root()))
 }
 
 /// The tag at the start of a text, and the number of its attributes.

@@ -44,16 +44,14 @@ fn octets_that_are_no_frame_end_the_session() {
 #[test]
 fn long_deep_and_explosive_messages_are_refused_at_once() {
     let start = Instant::now();
-    // 10 MiB, as one chunk and as many.
-    let edit = format!("<rpc xmlns=\"{BASE}\" message-id=\"1\">{}</rpc>", "<a/>".repeat(10 << 18));
-    let (failure, reply) = end(&encode(&edit, true));
-    assert!(failure.contains("longer than") && reply.contains("too-big"), "{failure}: {reply}");
+    // More than 64 MiB, in many chunks.
     let chunk = format!("\n#65536\n{}", "x".repeat(65536));
-    assert!(end(chunk.repeat(160).as_bytes()).0.contains("longer than"));
+    assert!(end(chunk.repeat(1025).as_bytes()).0.contains("longer than"));
 
     let bomb = "<!DOCTYPE a [<!ENTITY b \"bbbb\"><!ENTITY c \"&b;&b;&b;\">]><a>&c;</a>";
     assert!(end(&encode(bomb, true)).0.contains("declares a document type"));
     assert!(end(&encode("<a>&b;</a>", true)).0.contains("not XML"));
+    // They are no rpc with a number, to which a reply could refer.
     let deep = |levels: usize| format!("{}{}", "<a>".repeat(levels), "</a>".repeat(levels));
     assert!(end(&encode(&deep(33), true)).0.contains("more than 32 levels"));
     assert!(end(&encode(&deep(100_000), true)).0.contains("more than 32 levels"));
@@ -65,6 +63,66 @@ fn long_deep_and_explosive_messages_are_refused_at_once() {
     assert!(Document::parse(text.as_bytes()).is_ok());
     assert_eq!(Document::parse(b"<!DOCTYPE a><a/>").unwrap_err(), XmlError::DocumentType);
     assert!(start.elapsed().as_secs() < 60);
+}
+
+/// The reply to a message that exceeds a limit, in an open session.
+fn reply_of_open(octets: &[u8], is_chunked: bool) -> String {
+    let version = if is_chunked { "base:1.1" } else { "base:1.0" };
+    let mut session = Session::new(MemoryNode::default(), 5);
+    session.receive(&encode(&HELLO.replace("base:1.1", version), false));
+    session.output();
+    // Client and session take turns of any length.
+    octets.chunks(4001).for_each(|octets| session.receive(octets));
+    assert!(!session.is_closed(), "{:?}", session.failure());
+    let reply = session.output();
+    // The next request is received as a whole.
+    let next = format!("<rpc xmlns=\"{BASE}\" message-id=\"next\"><close-session/></rpc>");
+    session.receive(&encode(&next, is_chunked));
+    let done = format!("<rpc-reply xmlns=\"{BASE}\" message-id=\"next\"><ok/></rpc-reply>");
+    assert_eq!(session.output(), encode(&done, is_chunked));
+    String::from_utf8(reply).unwrap()
+}
+
+#[test]
+fn a_request_beyond_a_limit_is_refused_by_its_number_and_the_session_goes_on() {
+    let rpc = |content: &str| {
+        format!(
+            "<?xml version=\"1.0\"?> <!-- <a> -->\n<nc:rpc xmlns:nc=\"{BASE}\" a=\"/&gt;\" message-id='é&quot;7'>\
+             {content}</nc:rpc>"
+        )
+    };
+    let start = format!("<rpc-reply xmlns=\"{BASE}\" a=\"/&gt;\" message-id=\"é&quot;7\"><rpc-error>");
+    let attributes: String = (0..17).map(|n| format!(" a{n}=''")).collect();
+    // 10 MiB, and one octet more than a message has.
+    let long = rpc(&"<a/>".repeat(10 << 18));
+    let longer = |by: usize| rpc(&"é".repeat((LONGEST - rpc("").len()) / 2 + by));
+    for (message, cause) in [
+        (long.as_str(), "longer than 1048576 octets"),
+        (longer(1).as_str(), "longer than 1048576 octets"),
+        (rpc(&"<a>".repeat(33)).as_str(), "more than 32 levels"),
+        (rpc(&format!("<a{attributes}/>")).as_str(), "more than 16 attributes"),
+    ] {
+        for is_chunked in [true, false] {
+            let reply = reply_of_open(&encode(message, is_chunked), is_chunked);
+            assert!(reply.contains(&start), "{reply}");
+            assert!(reply.contains("<error-tag>too-big</error-tag>"), "{reply}");
+            assert!(reply.contains(cause), "{reply}");
+        }
+    }
+    assert!(reply_of_open(&encode(&longer(0), true), true).contains("missing-element"));
+    // In chunks that divide the tag, and whose last one exceeds the limit.
+    let (first, rest) = long.split_at(60);
+    let chunks = format!("\n#60\n{first}\n#{}\n{rest}\n##\n", rest.len());
+    assert!(reply_of_open(chunks.as_bytes(), true).contains(&start));
+
+    // Without a number that can be read, the session ends.
+    let nameless = "x".repeat(LONGEST + 1);
+    let start = format!("<rpc xmlns=\"{BASE}\" message-id=\"1\"");
+    for message in [&nameless, &(start + &nameless), &format!("<a>{nameless}</a>")] {
+        let (failure, reply) = end(&encode(message, true));
+        assert!(failure.contains("longer than") && reply.contains("too-big"), "{failure}");
+        assert!(!reply.contains("message-id"), "{reply}");
+    }
 }
 
 #[test]
@@ -82,7 +140,7 @@ fn a_session_without_a_fitting_hello_ends() {
         assert_eq!(session.output(), b"", "{first}");
     }
     let mut session = Session::new(MemoryNode::default(), 5);
-    session.receive(&vec![b'<'; LONGEST + 1]);
+    session.receive(&encode(&"<".repeat(LONGEST + 1), false));
     assert!(session.failure().unwrap_or_default().contains("longer than"));
     // A request without an id is an error of its own.
     let mut session = open(MemoryNode::default());

@@ -28,6 +28,9 @@ impl Node for MemoryNode {
     }
 
     fn write(&mut self, configuration: &Value) -> Result<(), Vec<RpcError>> {
+        if self.is_locked_by_other {
+            return Err(vec![RpcError::new(ErrorTag::InUse, "process 7 has the lock")]);
+        }
         if self.refuses {
             let path = "/ieee802-dot1cb-frer:frer/sequence-recovery[index='7']/history-length";
             return Err(vec![RpcError::at(ErrorTag::InvalidValue, path, "it is 1; write 2")]);
