@@ -11,12 +11,16 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use onbeat_lab::World;
 use onbeat_lab::world::die_with_parent;
 use onbeat_testing::{TemporaryDirectory, require_that};
 use serde_json::{Value, json};
 
-use crate::common::{VLAN, can_run, one_node, program, root, run, show, start, wait_for};
+use crate::common::{
+    VLAN, can_run, log, one_node, program, replicate, root, run, show, start, wait_for,
+};
 use crate::yang::{OTHER, STORED, leaves_by, text};
 
 const PORT: u16 = 2830;
@@ -233,14 +237,56 @@ fn ncclient_manages_a_node() {
     assert!(denied["info"].as_str().unwrap().contains(&id), "{denied}");
     client.refused("y", "edit_config", edit(&guest(40, "path1")), "in-use");
     client.edit("x", &guest(40, "path1"));
+    // It excludes all other changes, too, and none of them is made later.
+    let part = "/run/onbeat/lab/guest.part";
+    fs::write(part, replicate("guest", "01:00:5e:00:00:07", VLAN)).unwrap();
+    let document = "/run/onbeat/lab/document.json";
+    fs::write(document, run(&["yang", "get", "a", "--config"]).out).unwrap();
+    let holder = format!("locked by process {id} (onbeat yang netconf)");
+    let changes: [&[&str]; 4] = [
+        &["stream", "add", part, "--node", "a"],
+        &["stream", "remove", "axis", "--node", "a", "--force"],
+        &["reload", "a"],
+        &["yang", "set", "a", document],
+    ];
+    for change in changes {
+        let refused = run(change);
+        assert!(refused.code == 2 && refused.err.contains(&holder), "{change:?}: {refused:?}");
+    }
+    let pid = Pid::from_raw(world.daemon("a").unwrap().pid() as i32);
+    kill(pid, Signal::SIGHUP).unwrap();
+    wait_for("the refusal of the signal", || {
+        log("a").contains("SIGHUP is refused: running of node")
+    });
+    assert_eq!(names(), ["axis", "stream-40"]);
+    assert_eq!(run(&["reset", "axis", "--node", "a"]).code, 0, "state is not configuration");
+    client.done("x", "copy_config", json!({ "source": "running", "target": "startup" }));
+    client.done("x", "delete_config", json!({ "target": "startup" }));
     client.done("x", "unlock", json!({ "target": "running" }));
+    client.done("y", "lock", json!({ "target": "startup" }));
+    let refused = run(&["yang", "set", "a", document]);
+    assert!(refused.err.contains("startup of node \"a\" is locked by process"), "{refused:?}");
+    let copy = json!({ "source": "running", "target": "startup" });
+    client.refused("x", "copy_config", copy, "in-use");
+    client.edit("x", &guest(41, "path1"));
+    client.done("y", "unlock", json!({ "target": "startup" }));
+    let gone = guest(41, "path1").replace("\"replace\"", "\"delete\"");
+    client.edit("x", &gone);
+
+    // A request that is too long has its reply, and the session goes on.
+    let long = format!("<!-- {} -->{}", "x".repeat(2 << 20), guest(41, "path1"));
+    let refused = client.refused("x", "edit_config", edit(&long), "too-big");
+    assert!(refused["message"].as_str().unwrap().contains("1048576 octets"), "{refused}");
+    assert_eq!(names(), ["axis", "stream-40"]);
     client.done("y", "lock", json!({ "target": "running" }));
     let id = client.call("y", "hello", json!({}))["id"].as_str().unwrap().to_owned();
     client.done("x", "kill_session", json!({ "session_id": id }));
-    wait_for("the end of the other session", || {
-        client.call("x", "lock", json!({ "target": "running" }))["xml"].is_string()
-    });
+    // The lock ends with its session.
+    wait_for("the end of the other session", || run(&["reload", "a"]).code == 0);
+    client.done("x", "lock", json!({ "target": "running" }));
     client.done("x", "unlock", json!({ "target": "running" }));
+    assert_eq!(names(), ["axis"], "the reload");
+    client.edit("x", &guest(40, "path1"));
 
     // Running is not startup until it is copied.
     let startup =
@@ -344,9 +390,17 @@ fn clients_that_break_the_protocol_do_not_reach_the_node() {
     let big = rpc(&"<a/>".repeat(10 << 18));
     let deep = rpc(&"<a>".repeat(50_000));
     let bomb = format!("<!DOCTYPE a [<!ENTITY b \"{}\">]>{}", "c".repeat(1000), rpc("&b;&b;"));
+    for (octets, cause) in
+        [(chunk(&big), "longer than 1048576 octets"), (chunk(&deep), "more than 32 levels")]
+    {
+        let replied = session(&world, octets.as_bytes());
+        assert_eq!((replied.code, replied.err.as_str()), (0, ""), "{cause}");
+        for part in ["message-id=\"1\"><rpc-error>", "<error-tag>too-big</error-tag>", cause] {
+            assert!(replied.out.contains(part), "{part}: {}", replied.out);
+        }
+        assert_eq!(names(), ["axis"]);
+    }
     for (octets, cause) in [
-        (chunk(&big), "longer than 1048576 octets"),
-        (chunk(&deep), "more than 32 levels"),
         (chunk(&bomb), "declares a document type"),
         (format!("{hello}\n#100\n<rpc"), "closed the connection within a message"),
         (format!("{hello}\n#x\n<rpc"), "do not start a chunk"),

@@ -7,8 +7,11 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
 use onbeat_lab::World;
+use onbeat_node::control::{Client, ClientError, DIRECTORY};
+use onbeat_node::yang::{self, NodeData, SetError, SetTerms};
 use serde_json::{Value, json};
 
 use crate::common::{
@@ -119,6 +122,81 @@ fn streams_that_are_set_stay_after_a_reload_and_a_restart() {
     assert_eq!(set(&before).code, 0);
     assert!(!fs::exists(STORED).unwrap());
     assert_eq!(get(), before);
+}
+
+/// Adds streams to node "a" one after the other, each to the configuration as it is read; returns the number of refusals
+/// because of the other writer.
+fn add_streams(handles: std::ops::Range<u32>) -> usize {
+    let mut refusals = 0;
+    for handle in handles {
+        loop {
+            let mut client = Client::to_node(Some("a"), Path::new(DIRECTORY)).unwrap();
+            let NodeData { mut document, sha256, .. } = yang::running(&mut client, false).unwrap();
+            let guest = guest(handle, u16::try_from(handle).unwrap(), "path1");
+            document[IDENTITY].as_array_mut().unwrap().push(guest);
+            let terms = SetTerms { base: sha256, ..SetTerms::default() };
+            match yang::set(&mut client, &document, terms, "document.json") {
+                Ok(_) => break,
+                Err(SetError::Changed | SetError::Client(ClientError::Conflict(_))) => {
+                    refusals += 1;
+                }
+                Err(error) => panic!("stream {handle}: {error}"),
+            }
+        }
+    }
+    refusals
+}
+
+#[test]
+fn no_write_of_two_concurrent_writers_is_lost() {
+    const STREAMS: u32 = 40;
+    if !can_run() {
+        return;
+    }
+    let _ = fs::remove_dir_all("/run/onbeat/lab/stored");
+    let _world = start(&one_node(&text()));
+    let before = get();
+
+    // In turn: the later write is derived from what the earlier one changed.
+    let write_to = |name: &str, document: &Value| {
+        let path = format!("/run/onbeat/lab/{name}.json");
+        fs::write(&path, document.to_string()).unwrap();
+        path
+    };
+    let base = write_to("base", &before);
+    let with = |handle: u32| {
+        let mut document = before.clone();
+        document[IDENTITY].as_array_mut().unwrap().push(guest(handle, VLAN, "path1"));
+        write_to("with", &document)
+    };
+    assert_eq!(run(&["yang", "set", "a", &with(40), "--base", &base]).code, 0);
+    let refused = run(&["yang", "set", "a", &with(41), "--base", &base]);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""));
+    assert!(refused.err.contains("has changed since it was read"), "{}", refused.err);
+    assert_eq!(names(), ["axis", "stream-40"]);
+    let mut client = Client::to_node(Some("a"), Path::new(DIRECTORY)).unwrap();
+    let terms = SetTerms { base: Some("0".repeat(64)), ..SetTerms::default() };
+    let refused = yang::set(&mut client, &before, terms, "a").unwrap_err();
+    assert!(matches!(refused, SetError::Changed), "{refused}");
+    assert_eq!(run(&["yang", "set", "a", &base]).code, 0);
+
+    let refusals = std::thread::scope(|scope| {
+        let writers =
+            [100, 1000].map(|first| scope.spawn(move || add_streams(first..first + STREAMS)));
+        writers.map(|writer| writer.join().unwrap())
+    });
+    let mut expected: Vec<String> = vec!["axis".into()];
+    expected.extend(
+        [100, 1000]
+            .into_iter()
+            .flat_map(|first| (first..first + STREAMS).map(|handle| format!("stream-{handle}"))),
+    );
+    let mut present = names();
+    present.sort();
+    expected.sort();
+    assert_eq!(present, expected, "refusals: {refusals:?}");
+    // Without a conflict, nothing was tried.
+    assert!(refusals.iter().sum::<usize>() > 0);
 }
 
 #[test]

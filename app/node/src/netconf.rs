@@ -12,7 +12,7 @@ use onbeat_yang::schema::{MODULES, Module};
 use serde_json::Value;
 
 use crate::control::{Client, ClientError, Request, Response};
-use crate::yang::{self, SetError};
+use crate::yang::{self, SetError, SetTerms};
 
 /// Environment variable with a directory of modules.
 const MODULES_VARIABLE: &str = "ONBEAT_YANG_MODULES";
@@ -34,6 +34,8 @@ pub struct ManagedNode {
     name: String,
     force: bool,
     locks: [Option<Lock>; 2],
+    /// Hash of the running configuration that was read last.
+    base: Option<String>,
 }
 
 impl ManagedNode {
@@ -45,34 +47,42 @@ impl ManagedNode {
         let Response::Pong { node, .. } = client.request(&Request::Ping)? else {
             return Err(ClientError::Unexpected);
         };
-        Ok(Self { socket: client.path().to_owned(), name: node, force, locks: [None, None] })
+        let (socket, locks) = (client.path().to_owned(), [None, None]);
+        Ok(Self { socket, name: node, force, locks, base: None })
     }
 
     fn client(&self) -> Result<Client, RpcError> {
         Client::connect(&self.socket).map_err(|error| of_client(&error))
     }
 
-    /// The directory of locks, and the name of a lock in it.
-    fn lock_file(&self, datastore: Datastore) -> (&Path, String) {
-        let directory = self.socket.parent().unwrap_or(Path::new("/"));
-        let name = match datastore {
-            Datastore::Running => "running",
-            Datastore::Startup => "startup",
-        };
-        (directory, format!("{}.{name}-lock", self.name))
+    fn has_lock(&self, datastore: Datastore) -> bool {
+        self.locks[datastore as usize].is_some()
     }
+}
 
-    /// The process with a lock.
-    fn holder(&self, datastore: Datastore) -> Option<Holder> {
-        let (directory, name) = self.lock_file(datastore);
-        let directory = PrivateDirectory::open(directory).ok().flatten()?;
-        Lock::holder(&directory, &name).ok().flatten()
+/// The directory of the locks of a node with this control socket, and the name of a lock in it.
+fn lock_file<'a>(socket: &'a Path, node: &str, datastore: Datastore) -> (&'a Path, String) {
+    let directory = socket.parent().unwrap_or(Path::new("/"));
+    (directory, format!("{node}.{datastore}-lock"))
+}
+
+/// The session that has the lock of a node's datastore; `None`: none has.
+pub(crate) fn lock_holder(
+    socket: &Path,
+    node: &str,
+    datastore: Datastore,
+) -> Result<Option<Holder>, HostError> {
+    let (directory, name) = lock_file(socket, node, datastore);
+    match PrivateDirectory::open(directory)? {
+        Some(directory) => Lock::holder(&directory, &name),
+        None => Ok(None),
     }
 }
 
 fn of_client(error: &ClientError) -> RpcError {
     let tag = match error {
         ClientError::Forbidden { .. } => ErrorTag::AccessDenied,
+        ClientError::Conflict(_) => ErrorTag::InUse,
         _ => ErrorTag::OperationFailed,
     };
     RpcError::new(tag, error.to_string())
@@ -89,26 +99,40 @@ impl Node for ManagedNode {
             yang::ReadError::Client(error) => of_client(&error),
             error => RpcError::new(ErrorTag::OperationFailed, error.to_string()),
         };
-        read.map(|data| data.document).map_err(failed)
+        let data = read.map_err(failed)?;
+        if datastore == Datastore::Running {
+            self.base = data.sha256;
+        }
+        Ok(data.document)
     }
 
     fn write(&mut self, configuration: &Value) -> Result<(), Vec<RpcError>> {
         let mut client = self.client()?;
-        match yang::set(&mut client, configuration, (false, self.force), "edit-config") {
+        let terms = SetTerms {
+            base: self.base.take(),
+            has_lock: self.has_lock(Datastore::Running),
+            force: self.force,
+            store: false,
+        };
+        match yang::set(&mut client, configuration, terms, "edit-config") {
             Ok(_) => Ok(()),
             Err(SetError::Faults(faults)) => Err(of_faults(faults)),
             Err(SetError::Client(error)) => Err(of_client(&error).into()),
+            Err(error @ SetError::Changed) => {
+                Err(RpcError::new(ErrorTag::InUse, error.to_string()).into())
+            }
             Err(error) => Err(RpcError::new(ErrorTag::OperationFailed, error.to_string()).into()),
         }
     }
 
     fn store(&mut self, remove: bool) -> Result<(), RpcError> {
-        let request = Request::StoreStreams { remove, force: self.force };
+        let has_lock = self.has_lock(Datastore::Startup);
+        let request = Request::StoreStreams { remove, has_lock, force: self.force };
         self.client()?.order(&request).map(drop).map_err(|error| of_client(&error))
     }
 
     fn lock(&mut self, datastore: Datastore) -> Result<(), LockError> {
-        let (directory, name) = self.lock_file(datastore);
+        let (directory, name) = lock_file(&self.socket, &self.name, datastore);
         let taken = PrivateDirectory::create(directory)
             .and_then(|directory| Lock::take(&directory, &name, SESSION));
         match taken {
@@ -131,8 +155,9 @@ impl Node for ManagedNode {
         let is_session = |holder: &Holder| {
             holder.pid == Some(session) && holder.what.as_deref() == Some(SESSION)
         };
-        let mut holders = [Datastore::Running, Datastore::Startup].into_iter();
-        if !holders.any(|datastore| self.holder(datastore).as_ref().is_some_and(is_session)) {
+        let holder = |datastore| lock_holder(&self.socket, &self.name, datastore).ok().flatten();
+        let mut holders = [Datastore::Running, Datastore::Startup].into_iter().filter_map(holder);
+        if !holders.any(|holder| is_session(&holder)) {
             let message = format!(
                 "no session {session} has a lock of this node, and others cannot be ended; lock-denied has the id of \
                  the session with the lock"

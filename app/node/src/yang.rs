@@ -10,7 +10,7 @@ use onbeat_yang::{
 };
 use serde_json::Value;
 
-use crate::config::{Backend, Config, ConfigError, PortConfig, add_stream};
+use crate::config::{Backend, Config, ConfigError, PortConfig, add_stream, sha256};
 use crate::control::{
     Client, ClientError, LinkState, NodeStatus, PortStatus, Request, StreamStatus,
 };
@@ -28,6 +28,8 @@ pub struct NodeData {
     pub document: Value,
     /// Each part that YANG cannot express.
     pub lost: Vec<String>,
+    /// SHA-256 of the configuration as its node sent it, from which a change is derived.
+    pub sha256: Option<String>,
 }
 
 /// A node whose data cannot be read.
@@ -69,7 +71,7 @@ pub fn configuration(config: &Config) -> NodeData {
     lost.extend(config.wildcards.iter().map(|wildcard| format!("wildcard {:?}", wildcard.name)));
     let draining = config.draining_streams().map(|name| format!("stream {name:?}: draining"));
     lost.extend(draining);
-    NodeData { document, lost }
+    NodeData { document, lost, sha256: None }
 }
 
 /// Reads the configuration of a running node, and its state.
@@ -80,8 +82,9 @@ pub fn running(client: &mut Client, with_state: bool) -> Result<NodeData, ReadEr
     /// Number of attempts to read state and configuration of the same streams.
     const ATTEMPTS: usize = 3;
     for _ in 0..ATTEMPTS {
-        let config = Config::parse(&client.configuration()?, RUNNING)?;
-        let mut data = configuration(&config);
+        let text = client.configuration()?;
+        let config = Config::parse(&text, RUNNING)?;
+        let mut data = NodeData { sha256: Some(sha256(&text)), ..configuration(&config) };
         if !with_state {
             return Ok(data);
         }
@@ -170,6 +173,24 @@ pub enum SetError {
     /// It refuses.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// Its configuration is not the one that the change is derived from.
+    #[error(
+        "the configuration of the node has changed since it was read; nothing is set: read it again, and repeat the change"
+    )]
+    Changed,
+}
+
+/// Terms of a change.
+#[derive(Debug, Default)]
+pub struct SetTerms {
+    /// SHA-256 of the configuration that it is derived from; none: any.
+    pub base: Option<String>,
+    /// Whether a restart and a reload keep it.
+    pub store: bool,
+    /// Whether this process has the lock of running, and stores nothing.
+    pub has_lock: bool,
+    /// Whether another system may manage the node.
+    pub force: bool,
 }
 
 /// The request that gives a node the configuration of a document.
@@ -262,18 +283,38 @@ fn has_all(document: &Document, interfaces: &[Interface]) -> Result<(), Faults> 
     }
 }
 
-/// Gives a running node the configuration of a document, all or nothing. With `store`, a restart and a reload keep it.
-/// Returns the message of the node; `None`: it has this configuration.
+/// Checks that a node has the configuration of a document, which was read earlier; returns its hash for the terms of a
+/// change.
+///
+/// # Errors
+/// It has another configuration by now.
+pub fn base(client: &mut Client, document: &Value) -> Result<String, SetError> {
+    let text = client.configuration()?;
+    let running = Config::parse(&text, RUNNING).map_err(ReadError::from)?;
+    match difference(document, &running, &[])?.is_empty() {
+        true => Ok(sha256(&text)),
+        false => Err(SetError::Changed),
+    }
+}
+
+/// Gives a running node the configuration of a document, all or nothing. Returns the message of the node; `None`: it has
+/// this configuration.
 ///
 /// # Errors
 /// Each leaf that is wrong, or that the node cannot set; the node refuses.
 pub fn set(
     client: &mut Client,
     document: &Value,
-    (store, force): (bool, bool),
+    terms: SetTerms,
     file: &str,
 ) -> Result<Option<String>, SetError> {
-    let running = Config::parse(&client.configuration()?, RUNNING).map_err(ReadError::from)?;
+    let SetTerms { base, store, has_lock, force } = terms;
+    let text = client.configuration()?;
+    let present = sha256(&text);
+    if base.is_some_and(|base| base != present) {
+        return Err(SetError::Changed);
+    }
+    let running = Config::parse(&text, RUNNING).map_err(ReadError::from)?;
     let fixed = match store {
         true => {
             let (text, of_file) = client.stored_configuration()?;
@@ -287,8 +328,9 @@ pub fn set(
         difference if difference.is_empty() && !store => return Ok(None),
         difference => difference,
     };
-    let file = file.to_owned();
-    Ok(Some(client.order(&Request::SetStreams { remove, text, file, store, force })?))
+    let (file, base) = (file.to_owned(), Some(present));
+    let request = Request::SetStreams { remove, text, file, store, base, has_lock, force };
+    Ok(Some(client.order(&request)?))
 }
 
 /// Reads the configuration of a node after a restart.

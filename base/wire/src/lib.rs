@@ -28,6 +28,7 @@ mod mac;
 pub mod ports;
 pub mod powerlink;
 pub mod prp;
+pub mod ptp;
 pub mod random;
 pub mod rtag;
 pub mod stamp;

@@ -13,13 +13,22 @@ use crate::xml::{
 };
 use crate::{BASE, MONITORING, filter, library};
 
-/// A configuration datastore.
+/// A configuration datastore. Its text is its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Datastore {
     /// The configuration in effect.
     Running,
     /// The configuration after a restart.
     Startup,
+}
+
+impl std::fmt::Display for Datastore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Running => "running",
+            Self::Startup => "startup",
+        })
+    }
 }
 
 /// A lock that is not acquired.

@@ -7,7 +7,7 @@ use clap::Subcommand;
 use onbeat_host::file;
 use onbeat_node::config::Config;
 use onbeat_node::netconf::{ManagedNode, Session};
-use onbeat_node::yang::{self, Faults, NodeData, SetError};
+use onbeat_node::yang::{self, Faults, NodeData, SetError, SetTerms};
 use onbeat_report::format::count;
 use serde_json::Value;
 
@@ -94,7 +94,7 @@ struct CheckOptions {
 Examples:
   onbeat yang get bridge --config > bridge.json
   onbeat yang set bridge bridge.json
-  onbeat yang set bridge - --force
+  onbeat yang set bridge after.json --base bridge.json
 
 Exit status: 0 success, 1 the document has faults (no stream is changed), 2 error (no stream is changed).")]
 struct SetOptions {
@@ -103,6 +103,9 @@ struct SetOptions {
     /// Document, or - for standard input
     #[arg(default_value = "-")]
     file: PathBuf,
+    /// Document that was read before the change: refuse if the node has another configuration by now
+    #[arg(long, value_name = "FILE")]
+    base: Option<PathBuf>,
     /// Change a node that another system manages (managed-by in its file)
     #[arg(long)]
     force: bool,
@@ -132,14 +135,14 @@ impl Arguments {
         match self.action {
             Action::Get(GetOptions { source, config }) => get(&source, config),
             Action::Check(CheckOptions { file }) => check(&file),
-            Action::Set(SetOptions { node, file, force }) => set(&node, &file, force),
+            Action::Set(options) => set(&options),
             Action::Netconf(NetconfOptions { node, force }) => netconf(node.as_deref(), force),
         }
     }
 }
 
 fn get(source: &str, config: bool) -> Result {
-    let NodeData { document, lost } = match source.ends_with(".toml") {
+    let NodeData { document, lost, .. } = match source.ends_with(".toml") {
         true => yang::configuration(&exit::load_to_preview(Path::new(source), Config::load)?),
         false => {
             let mut client = node::connect(Some(source), "onbeat yang get")?;
@@ -166,10 +169,19 @@ fn check(path: &Path) -> Result {
     }
 }
 
-fn set(node: &str, path: &Path, force: bool) -> Result {
-    let (name, document) = read(path)?;
+fn set(SetOptions { node, file, base, force }: &SetOptions) -> Result {
+    let (name, document) = read(file)?;
+    let base = base.as_deref().map(read).transpose()?;
     let mut client = node::connect(Some(node), "onbeat yang set")?;
-    match yang::set(&mut client, &document, (true, force), &name) {
+    let base = match base {
+        Some((name, document)) => match yang::base(&mut client, &document) {
+            Err(SetError::Faults(faults)) => return Ok(report(&name, &faults)),
+            base => Some(base?),
+        },
+        None => None,
+    };
+    let terms = SetTerms { base, store: true, force: *force, ..SetTerms::default() };
+    match yang::set(&mut client, &document, terms, &name) {
         Ok(done) => {
             output::print(&format!("{}\n", done.unwrap_or_else(|| "no change".to_owned())))?;
             Ok(CommandResult::Success)

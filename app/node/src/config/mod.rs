@@ -392,8 +392,8 @@ fn read(mut table: Table<'_>, file: &str, faults: &Faults) -> Tables {
     Tables { node, control, ports, prp, streams, wildcard }
 }
 
-/// Returns the SHA-256 of a file's text, as sha256sum prints it.
-fn sha256(text: &str) -> String {
+/// Returns the SHA-256 of a text, as sha256sum prints it.
+pub(crate) fn sha256(text: &str) -> String {
     Sha256::digest(text).iter().map(|octet| format!("{octet:02x}")).collect()
 }
 

@@ -136,6 +136,9 @@ pub enum ClientError {
     /// The node refused the request.
     #[error("{0}")]
     Refused(String),
+    /// The node refused the request because of another client.
+    #[error("{0}")]
+    Conflict(String),
 }
 
 fn running(nodes: &[String]) -> String {
@@ -288,7 +291,8 @@ impl Client {
         u32::try_from(peer.pid()).ok().filter(|pid| *pid != 0)
     }
 
-    /// Sends a request and waits for the response. [`Response::Error`] becomes [`ClientError::Refused`].
+    /// Sends a request and waits for the response. [`Response::Error`] becomes [`ClientError::Refused`],
+    /// [`Response::Conflict`] becomes [`ClientError::Conflict`].
     pub fn request(&mut self, request: &Request) -> Result<Response, ClientError> {
         if let Some(pid) = self.listener().filter(|pid| onbeat_host::is_stopped(*pid)) {
             return Err(ClientError::Stopped { path: self.path.clone(), pid });
@@ -304,6 +308,7 @@ impl Client {
         })?;
         match serde_json::from_slice(&without_control_characters(line)) {
             Ok(Response::Error { message }) => Err(ClientError::Refused(message)),
+            Ok(Response::Conflict { message }) => Err(ClientError::Conflict(message)),
             Ok(response) => Ok(response),
             Err(source) => Err(ClientError::Answer { path: self.path.clone(), source }),
         }

@@ -23,6 +23,7 @@ mod wildcards;
 
 use std::str::FromStr;
 
+use onbeat_netconf::Datastore;
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ClientError, DIRECTORY, discover};
@@ -155,6 +156,12 @@ pub enum Request {
         file: String,
         /// Whether to store the streams for later starts and reloads.
         store: bool,
+        /// SHA-256 of the text of [`Response::Configuration`] that the change is derived from; none: any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base: Option<String>,
+        /// Whether the client has the lock of each datastore that changes, if any session has.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        has_lock: bool,
         /// Whether another system may manage the node.
         #[serde(default)]
         force: bool,
@@ -163,6 +170,9 @@ pub enum Request {
     StoreStreams {
         /// Whether to remove the stored streams instead.
         remove: bool,
+        /// Whether the client has the lock of startup, if any session has.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        has_lock: bool,
         /// Whether another system may manage the node.
         #[serde(default)]
         force: bool,
@@ -200,6 +210,24 @@ impl Request {
             | Self::StoredConfiguration
             | Self::Reload { .. }
             | Self::Stop => false,
+        }
+    }
+
+    /// The datastores that it changes, whose locks exclude it: state, such as counters, is in none.
+    pub(crate) fn changed_datastores(&self) -> &'static [Datastore] {
+        use Datastore::{Running, Startup};
+        match self {
+            Self::SetStreams { has_lock: true, .. } | Self::StoreStreams { has_lock: true, .. } => {
+                &[]
+            }
+            Self::AddStreams { .. }
+            | Self::ChangeStreams { .. }
+            | Self::RemoveStreams { .. }
+            | Self::SetStreams { store: false, .. }
+            | Self::Reload { .. } => &[Running],
+            Self::SetStreams { store: true, .. } => &[Running, Startup],
+            Self::StoreStreams { .. } => &[Startup],
+            _ => &[],
         }
     }
 
@@ -329,11 +357,41 @@ pub enum Response {
         /// Cause and remedy.
         message: String,
     },
+    /// Another client changed the configuration, or has its lock. The request may succeed later.
+    Conflict {
+        /// Cause and remedy.
+        message: String,
+    },
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_excludes_changes_of_its_datastore_by_others() {
+        use Datastore::{Running, Startup};
+        let of = |request: &str| {
+            serde_json::from_str::<Request>(request).unwrap().changed_datastores().to_vec()
+        };
+        let set = |more: &str| {
+            of(&format!(r#"{{"request":"set_streams","remove":[],"text":"","file":"a",{more}}}"#))
+        };
+        assert_eq!(set(r#""store":true"#), [Running, Startup]);
+        assert_eq!(set(r#""store":false"#), [Running]);
+        assert_eq!(set(r#""store":false,"has_lock":true"#), []);
+        assert_eq!(of(r#"{"request":"store_streams","remove":true}"#), [Startup]);
+        assert_eq!(of(r#"{"request":"store_streams","remove":true,"has_lock":true}"#), []);
+        for changes in ["add_streams", "change_streams"] {
+            let request = format!(r#"{{"request":"{changes}","text":"","file":"a"}}"#);
+            assert_eq!(of(&request), [Running]);
+        }
+        assert_eq!(of(r#"{"request":"remove_streams","streams":[]}"#), [Running]);
+        assert_eq!(of(r#"{"request":"reload"}"#), [Running]);
+        for other in [r#""reset","stream":"a""#, r#""stop""#, r#""show""#, r#""configuration""#] {
+            assert_eq!(of(&format!(r#"{{"request":{other}}}"#)), []);
+        }
+    }
 
     #[test]
     fn a_query_starts_at_a_number_a_time_or_a_prefix_of_a_time() {

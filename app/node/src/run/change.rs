@@ -13,8 +13,11 @@ use super::attach::EgressPorts;
 use super::error::{Error, Result};
 use super::events::EventSubject;
 use super::setup::{Setup, names};
-use crate::config::{Addition, Config, NodeConfig, StreamOperation, stored_text};
-use crate::control::EventDetail;
+use crate::config::{
+    Addition, Config, NodeConfig, StreamOperation, configuration_text, sha256, stored_text,
+};
+use crate::control::{EventDetail, Request};
+use crate::netconf;
 
 impl Node {
     /// Adds or changes the streams of `[[stream]]` tables: all of them, or none. Faults name the text `file`.
@@ -212,6 +215,33 @@ impl Node {
             Some(manager) => Err(Error::Managed { node: name.clone(), manager }),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a change of a configuration that a NETCONF session has locked (RFC 6241, 7.5).
+    pub(super) fn refuse_if_locked(&self, request: &Request) -> Result<()> {
+        let NodeConfig { name, control, .. } = &self.setup.node;
+        for &datastore in request.changed_datastores() {
+            if let Some(holder) = netconf::lock_holder(control, name, datastore)? {
+                return Err(Error::Locked { node: name.clone(), datastore, holder });
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a change of a configuration that is not, or no longer, the running one.
+    pub(super) fn refuse_if_changed(&self, base: Option<&str>) -> Result<()> {
+        match base {
+            Some(base) if base != sha256(&self.configuration_text()) => {
+                Err(Error::Changed { node: self.setup.node.name.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ports and streams as they run, as text of a file.
+    pub(super) fn configuration_text(&self) -> String {
+        let Setup { node, ports, streams, .. } = &self.setup;
+        configuration_text(node, ports, streams.iter(), |name| streams.keys(name))
     }
 
     /// Refuses the name of a wildcard, which only the file changes.

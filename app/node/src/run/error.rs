@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use onbeat_host::Holder;
+use onbeat_netconf::Datastore;
+
 use super::prove::DroppedProbes;
 use crate::config::{ConfigError, LoadError, TRAILER, UnsupportedBackend, name_rule};
 use crate::control::{BindError, ClientError, UnknownStream};
@@ -208,6 +211,29 @@ pub enum Error {
         node: String,
         /// The system.
         manager: String,
+    },
+    /// The configuration is not the one that a change is derived from.
+    #[error(
+        "the configuration of node {node:?} has changed since it was read; nothing is set: read it again, and repeat \
+         the change"
+    )]
+    Changed {
+        /// The node.
+        node: String,
+    },
+    /// A NETCONF session has the lock.
+    #[error(
+        "{datastore} of node {node:?} is locked by {holder}; repeat the request when that session has unlocked it, or \
+         end the session{}",
+        holder.pid.map_or_else(String::new, |pid| format!(": kill {pid}"))
+    )]
+    Locked {
+        /// The node.
+        node: String,
+        /// The datastore.
+        datastore: Datastore,
+        /// The session.
+        holder: Holder,
     },
     /// Stored streams are additional to those of the file.
     #[error(

@@ -294,7 +294,8 @@ fn serve(
         }
         if reload {
             log_failure(notifier.reloading());
-            let outcome = match node.refuse_if_managed() {
+            let unlocked = || node.refuse_if_locked(&Request::Reload { force: false });
+            let outcome = match node.refuse_if_managed().and_then(|()| unlocked()) {
                 Ok(()) => do_reload(node),
                 Err(error) => {
                     tracing::error!("SIGHUP is refused: {error}");
@@ -397,7 +398,15 @@ fn do_reload(node: &mut Node) -> std::result::Result<String, String> {
 
 fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> Reply {
     let done = |message| Response::Done { message };
-    let failed = |error: Error| Response::Error { message: error.to_string() };
+    let failed = |error: Error| match &error {
+        Error::Changed { .. } | Error::Locked { .. } => {
+            Response::Conflict { message: error.to_string() }
+        }
+        _ => Response::Error { message: error.to_string() },
+    };
+    if let Err(error) = node.refuse_if_locked(request) {
+        return Reply::Now(failed(error));
+    }
     if let (true, Err(error)) = (request.is_unforced_change(), node.refuse_if_managed()) {
         return Reply::Now(failed(error));
     }
@@ -419,13 +428,7 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
                 Err(error) => failed(error),
             }
         }
-        Request::Configuration => {
-            let setup = &node.setup;
-            let streams = &setup.streams;
-            let keys = |name: &str| streams.keys(name);
-            let text = configuration_text(&setup.node, &setup.ports, streams.iter(), keys);
-            Response::Configuration { text }
-        }
+        Request::Configuration => Response::Configuration { text: node.configuration_text() },
         Request::StoredConfiguration => match node.stored() {
             Ok(config) => {
                 let of_file = config.streams_of_file();
@@ -491,8 +494,9 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
         Request::RemoveStreams { streams, .. } => {
             node.remove_streams(streams).map_or_else(failed, |made| done(made.to_string()))
         }
-        Request::SetStreams { remove, text, file, store, .. } => node
-            .set_streams(remove, (text, file), *store)
+        Request::SetStreams { remove, text, file, store, base, .. } => node
+            .refuse_if_changed(base.as_deref())
+            .and_then(|()| node.set_streams(remove, (text, file), *store))
             .map_or_else(failed, |made| done(made.to_string())),
         Request::StoreStreams { remove: false, .. } => match node.store_streams() {
             Ok(_) => done("streams are stored".to_owned()),

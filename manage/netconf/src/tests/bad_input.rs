@@ -91,7 +91,8 @@ fn a_request_beyond_a_limit_is_refused_by_its_number_and_the_session_goes_on() {
              {content}</nc:rpc>"
         )
     };
-    let start = format!("<rpc-reply xmlns=\"{BASE}\" a=\"/&gt;\" message-id=\"é&quot;7\"><rpc-error>");
+    let start =
+        format!("<rpc-reply xmlns=\"{BASE}\" a=\"/&gt;\" message-id=\"é&quot;7\"><rpc-error>");
     let attributes: String = (0..17).map(|n| format!(" a{n}=''")).collect();
     // 10 MiB, and one octet more than a message has.
     let long = rpc(&"<a/>".repeat(10 << 18));
