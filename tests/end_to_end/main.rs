@@ -45,6 +45,7 @@ mod probe;
 mod protect;
 mod protect_host;
 mod protect_sources;
+mod ptp;
 mod queues;
 mod readers;
 mod reload;

@@ -189,9 +189,9 @@ fn ncclient_manages_a_node() {
     });
     let mut client = server.client(&world);
     let hello = client.call("x", "hello", json!({}));
-    let log = || fs::read_to_string(server.directory.file("log")).unwrap_or_default();
+    let ssh_log = || fs::read_to_string(server.directory.file("log")).unwrap_or_default();
     let capabilities =
-        hello["capabilities"].as_array().unwrap_or_else(|| panic!("{hello}: {}", log()));
+        hello["capabilities"].as_array().unwrap_or_else(|| panic!("{hello}: {}", ssh_log()));
     for capability in
         ["base:1.1", "startup:1.0", "writable-running:1.0", "module=ieee802-dot1cb-frer&"]
     {

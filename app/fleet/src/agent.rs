@@ -325,7 +325,7 @@ impl Runner {
         let mut node = self.node()?;
         match node.request(&Request::Reload { force: true }) {
             Ok(_) => Ok(Outcome::Done),
-            Err(ClientError::Refused(why)) => {
+            Err(ClientError::Refused(why) | ClientError::Conflict(why)) => {
                 // A start of the node reads what it runs.
                 if let Some(before) = before {
                     disk::replace(&self.disk.node_file, before.as_bytes())?;

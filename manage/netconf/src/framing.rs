@@ -100,7 +100,7 @@ impl Decoder {
         }
     }
 
-    /// Checks that the end of a message with so many further octets is awaited.
+    /// Checks that the end of a message with this number of further octets is awaited.
     fn check_length(&mut self, further: usize) -> Result<(), FramingError> {
         if self.length + further > DISCARDED {
             let start = std::mem::take(&mut self.message);
@@ -131,29 +131,33 @@ impl Decoder {
     /// Removes the header of a chunk; returns its length, 0: end of the chunks.
     fn header(&mut self) -> Result<Option<usize>, FramingError> {
         let input = &self.input[..self.input.len().min(DIGITS + 3)];
-        let invalid = || FramingError::NoChunk {
-            found: String::from_utf8_lossy(&input[..input.len().min(DIGITS)]).into_owned(),
+        // The first octet that does not fit decides, however many have arrived.
+        let invalid = |at: usize| FramingError::NoChunk {
+            found: String::from_utf8_lossy(&input[..=at]).into_owned(),
         };
-        if !input.starts_with(&b"\n#"[..input.len().min(2)]) {
-            return Err(invalid());
-        }
-        let Some(rest) = input.get(2..) else { return Ok(None) };
-        let Some(end) = rest.iter().position(|octet| *octet == b'\n') else {
-            let is_start = rest.len() <= DIGITS
-                && (rest == b"#"
-                    || rest.iter().all(u8::is_ascii_digit) && rest.first() != Some(&b'0'));
-            return if is_start { Ok(None) } else { Err(invalid()) };
-        };
-        let length = match &rest[..end] {
-            b"#" if !self.message.is_empty() => 0,
-            digits if digits.iter().all(u8::is_ascii_digit) && !digits.starts_with(b"0") => {
-                let text = std::str::from_utf8(digits).unwrap_or_default();
-                text.parse::<u32>().map_err(|_| invalid())? as usize
+        for (at, octet) in input.iter().enumerate() {
+            let is_end = at > 2 && *octet == b'\n';
+            let fits = match at {
+                0 => *octet == b'\n',
+                1 => *octet == b'#',
+                2 if *octet == b'#' => !self.message.is_empty(),
+                2 => matches!(octet, b'1'..=b'9'),
+                _ if is_end => true,
+                _ => octet.is_ascii_digit() && input[2] != b'#' && at < 2 + DIGITS,
+            };
+            if !fits {
+                return Err(invalid(at));
             }
-            _ => return Err(invalid()),
-        };
-        self.input.drain(..2 + end + 1);
-        Ok(Some(length))
+            if is_end {
+                let length = match std::str::from_utf8(&input[2..at]) {
+                    Ok("#") => 0,
+                    digits => digits.unwrap_or_default().parse::<u32>().map_err(|_| invalid(at))?,
+                };
+                self.input.drain(..=at);
+                return Ok(Some(length as usize));
+            }
+        }
+        Ok(None)
     }
 }
 

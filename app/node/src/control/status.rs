@@ -7,6 +7,7 @@ use onbeat_frer::reading::PortLosses;
 use serde::{Deserialize, Serialize};
 
 use super::wildcards::WildcardStatus;
+use crate::ptp::PtpStatus;
 
 /// A node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +39,9 @@ pub struct NodeStatus {
     /// Its wildcards, by precedence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wildcards: Vec<WildcardStatus>,
+    /// The clock of its host, if ptp4l keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ptp: Option<PtpStatus>,
 }
 
 /// The configuration file of a node, and its version.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::status::counters;
 use super::{MemoryStatus, PortStatus, StreamStatus};
+use crate::ptp::PtpStatus;
 
 /// A node, without most of its streams.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,9 @@ pub struct NodeSummary {
     pub events: BTreeMap<String, u64>,
     /// Selected streams, then those in trouble.
     pub detailed: Vec<DetailedStream>,
+    /// The clock of its host, if ptp4l keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ptp: Option<PtpStatus>,
 }
 
 /// A stream of a summary.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use onbeat_frer::counters::Counters;
 use onbeat_report::format::{count, integer};
-use onbeat_report::table::{Alignment, TextTable};
+use onbeat_report::table::{Alignment, TextTable, printable};
 
 use super::status::{FileVersion, LinkState, NodeStatus, RecoveryStatus, StreamStatus};
 use super::wildcards;
@@ -40,6 +40,10 @@ pub fn node_table(status: &NodeStatus) -> String {
         status.streams.len(),
     );
     text += &version_line(&status.configuration);
+    if let Some(clock) = &status.ptp {
+        // Names of interfaces are of another program.
+        text += &format!("PTP {}\n\n", printable(&clock.to_string()));
+    }
     let mut ports = columns(&[
         "PORT",
         "INTERFACE",
@@ -260,6 +264,8 @@ pub(super) fn columns(headings: &[&'static str]) -> TextTable {
 mod tests {
     use onbeat_frer::reading::PortLosses;
 
+    use crate::ptp::{PtpState, PtpStatus};
+
     use super::super::status::{
         EgressStatus, GenerationStatus, MemberStatus, MemoryStatus, PortMode, PortStatus,
     };
@@ -333,7 +339,17 @@ mod tests {
                 },
             ],
             wildcards: Vec::new(),
+            ptp: None,
         }
+    }
+
+    #[test]
+    fn the_clock_of_the_host_is_a_line() {
+        let cause = Some("port is UNCALIBRATED\u{1b}".to_owned());
+        let clock = PtpStatus { state: PtpState::NotLocked, cause, ..PtpStatus::default() };
+        let text = node_table(&NodeStatus { ptp: Some(clock), ..status() });
+        let line = "\n\nPTP not locked: port is UNCALIBRATED\\u{1b}  system clock not synchronized\n\nPORT ";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

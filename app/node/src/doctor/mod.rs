@@ -2,6 +2,7 @@
 //!
 //! All files are read through [`HostRoot`], so that tests can supply simulated hosts.
 
+mod clock;
 mod device;
 mod fix;
 mod host;
@@ -94,6 +95,7 @@ impl Finding {
 pub fn examine(root: &HostRoot<'_>, interfaces: &[String]) -> Vec<Finding> {
     let mut findings = kernel::examine(root);
     findings.extend(host::examine(root));
+    findings.extend(clock::examine(root));
     for interface in interfaces {
         findings.extend(interface::examine(root, interface));
     }

@@ -35,7 +35,7 @@ impl<'a> HostRoot<'a> {
         self.devices
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub(super) fn path(&self, path: &str) -> PathBuf {
         self.prefix.join(path.trim_start_matches('/'))
     }
 

@@ -9,6 +9,7 @@ use super::NodeReading;
 use crate::control::{
     DetailedStream, LinkState, MemberStatus, NodeSummary, PortMode, PortStatus, StreamTrouble,
 };
+use crate::ptp::{PtpState, PtpStatus};
 
 /// Text under construction. All samples of a metric follow each other.
 #[derive(Default)]
@@ -74,6 +75,7 @@ pub fn exposition(nodes: &[NodeReading]) -> String {
     let nodes: Vec<&NodeSummary> =
         nodes.iter().filter_map(|(_, summary)| summary.as_ref().ok()).collect();
     node_metrics(&mut text, &nodes);
+    ptp_metrics(&mut text, &nodes);
     port_metrics(&mut text, &nodes);
     total_metrics(&mut text, &nodes);
     stream_metrics(&mut text, &nodes);
@@ -119,6 +121,47 @@ fn node_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
             metric.add(&[("node", &node.node), ("event", event)], count);
         }
     }
+}
+
+fn ptp_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
+    let clocks: Vec<(&str, &PtpStatus)> =
+        nodes.iter().filter_map(|node| Some((&*node.node, node.ptp.as_ref()?))).collect();
+    let help = "Whether the clock of the host has this state, by ptp4l";
+    let mut metric = text.metric("onbeat_ptp_state", MetricType::Gauge, help);
+    for (node, clock) in &clocks {
+        for state in PtpState::ALL {
+            let labels = [("node", *node), ("state", state.name())];
+            metric.add(&labels, u8::from(clock.state == state));
+        }
+    }
+    type Value = fn(&PtpStatus) -> Option<i64>;
+    let values: [(&str, &str, Value); 3] = [
+        ("offset", "Time of the clock minus that of its master", |clock| clock.offset_ns),
+        ("path_delay", "Mean delay of the path to the master", |clock| clock.path_delay_ns),
+        ("nic_offset", "Time of the NIC minus that of the system, as UTC", |clock| {
+            clock.phc_offset_ns
+        }),
+    ];
+    for (name, help, value) in values {
+        let name = format!("onbeat_ptp_{name}_seconds");
+        let mut metric = text.metric(&name, MetricType::Gauge, help);
+        for (node, clock) in &clocks {
+            let value = value(clock).map(seconds);
+            value.into_iter().for_each(|value| metric.add(&[("node", node)], value));
+        }
+    }
+    let help = "Whether a program keeps the clock of the system synchronized, by its own word";
+    let mut metric = text.metric("onbeat_ptp_system_synchronized", MetricType::Gauge, help);
+    for (node, clock) in &clocks {
+        metric.add(&[("node", node)], u8::from(clock.system_synchronized));
+    }
+}
+
+/// Nanoseconds as seconds, exactly.
+fn seconds(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    let ns = ns.unsigned_abs();
+    format!("{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
 fn port_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
@@ -337,6 +380,29 @@ fn stream_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_has_its_state_and_seconds() {
+        let clock = PtpStatus {
+            state: PtpState::NotLocked,
+            offset_ns: Some(-1_000_000_120),
+            path_delay_ns: Some(512),
+            ..PtpStatus::default()
+        };
+        let node = NodeSummary { node: "a".into(), ptp: Some(clock), ..NodeSummary::default() };
+        let page = exposition(&[("a".into(), Ok(node))]);
+        for line in [
+            "onbeat_ptp_state{node=\"a\",state=\"locked\"} 0\n",
+            "onbeat_ptp_state{node=\"a\",state=\"not_locked\"} 1\n",
+            "onbeat_ptp_offset_seconds{node=\"a\"} -1.000000120\n",
+            "onbeat_ptp_path_delay_seconds{node=\"a\"} 0.000000512\n",
+            "onbeat_ptp_system_synchronized{node=\"a\"} 0\n",
+        ] {
+            assert!(page.contains(line), "{line}: {page}");
+        }
+        assert!(!page.contains("onbeat_ptp_nic_offset_seconds{"), "{page}");
+        assert_eq!(seconds(i64::MIN), "-9223372036.854775808");
+    }
 
     #[test]
     fn labels_are_escaped() {

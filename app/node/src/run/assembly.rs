@@ -143,7 +143,7 @@ impl Node {
             not_native: BTreeMap::new(),
             refused: BTreeMap::new(),
             frames_lost: BTreeMap::new(),
-            upkeep: Upkeep::new(Instant::now()),
+            upkeep: Upkeep::new(Instant::now(), &config.node.control),
             former_counters: FormerCounters::default(),
             setup: Setup::from(config),
             plane,

@@ -130,6 +130,8 @@ fn down_within(node: &str, forget: bool, patience: Duration) -> Result<Removal> 
     if let Err(error) = server.forget_readers(Path::new(READERS)) {
         tracing::warn!("{error}");
     }
+    // Left if a process was killed while ptp4l ran.
+    let _ = std::fs::remove_file(super::ptp::own_socket(&control));
     if forget {
         Journal::discard_damaged(&control, node)?;
     }

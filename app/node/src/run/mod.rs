@@ -30,6 +30,7 @@ mod port;
 mod port_counters;
 mod prove;
 mod prp;
+mod ptp;
 mod setup;
 mod status;
 mod summary;

@@ -40,6 +40,7 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
         streams,
         wildcards: node.wildcard_status()?,
         ports: ports(node, sums)?,
+        ptp: node.upkeep.ptp.status(),
     })
 }
 

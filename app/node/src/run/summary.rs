@@ -77,6 +77,7 @@ pub(super) fn read(node: &Node, patterns: &[String], limit: u32) -> Result<NodeS
         in_trouble,
         events: node.events.counts().clone(),
         detailed: listed,
+        ptp: node.upkeep.ptp.status(),
     })
 }
 

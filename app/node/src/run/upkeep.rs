@@ -2,6 +2,7 @@
 //! that cannot receive frames or leave checksums unfinished.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use onbeat_frer::dataplane::{AttachedPort, Attachment};
@@ -16,6 +17,7 @@ use super::output::OutputAccounts;
 use super::peers::PeerCache;
 use super::port;
 use super::prp::PrpUpkeep;
+use super::ptp::PtpMonitor;
 use crate::config::{Backend, PortConfig};
 use crate::control::EventDetail;
 
@@ -46,6 +48,7 @@ pub(super) struct Upkeep {
     pub(super) losses: LossMonitor,
     pub(super) output: OutputAccounts,
     pub(super) prp: PrpUpkeep,
+    pub(super) ptp: PtpMonitor,
 }
 
 /// The program of a port that another process detached, at least once.
@@ -68,7 +71,8 @@ struct UnfinishedChecksums {
 }
 
 impl Upkeep {
-    pub(super) fn new(now: Instant) -> Self {
+    /// Creates the states of a node with this control socket.
+    pub(super) fn new(now: Instant, control: &Path) -> Self {
         Self {
             programs_at: now,
             peers_at: now,
@@ -81,6 +85,7 @@ impl Upkeep {
             losses: LossMonitor::new(now),
             output: OutputAccounts::new(now),
             prp: PrpUpkeep::new(now),
+            ptp: PtpMonitor::new(now, control),
         }
     }
 
@@ -129,7 +134,8 @@ impl Node {
         let losses = self.upkeep.losses.due();
         let supervision = self.next_supervision();
         let peers = self.next_peers().into_iter().chain(supervision);
-        programs.into_iter().chain(peers).chain(output).chain([losses]).min()
+        let always = [losses, self.upkeep.ptp.due()];
+        programs.into_iter().chain(peers).chain(output).chain(always).min()
     }
 
     /// When peers are due to be read: soon where one is known to lose frames or to leave checksums
@@ -160,6 +166,7 @@ impl Node {
             self.read_losses(now);
         }
         self.supervise(now);
+        self.upkeep.ptp.poll(now);
     }
 
     fn has_programs(&self) -> bool {

@@ -37,6 +37,11 @@ fn octets_that_are_no_frame_end_the_session() {
     ] {
         let (failure, reply) = end(octets);
         assert!(failure.contains(cause), "{octets:?}: {failure}");
+        // However many octets have arrived.
+        let mut session = open(MemoryNode::default());
+        octets.iter().for_each(|octet| session.receive(&[*octet]));
+        session.end();
+        assert_eq!(session.failure().unwrap_or_default(), failure, "{octets:?}");
         assert!(reply.contains("<rpc-error>") || cause.contains("closed"), "{octets:?}: {reply}");
     }
 }
