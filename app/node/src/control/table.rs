@@ -348,7 +348,8 @@ mod tests {
         let cause = Some("port is UNCALIBRATED\u{1b}".to_owned());
         let clock = PtpStatus { state: PtpState::NotLocked, cause, ..PtpStatus::default() };
         let text = node_table(&NodeStatus { ptp: Some(clock), ..status() });
-        let line = "\n\nPTP not locked: port is UNCALIBRATED\\u{1b}  system clock not synchronized\n\nPORT ";
+        let line =
+            "\n\nPTP not locked: port is UNCALIBRATED·  system clock not synchronized\n\nPORT ";
         assert!(text.contains(line), "{text}");
     }
 

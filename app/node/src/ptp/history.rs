@@ -175,7 +175,7 @@ impl History {
             }
             _ if self.samples.len() < self.required => {
                 let (present, required) = (self.samples.len(), self.required);
-                not_locked(format!("only {present} of {required} samples so far"))
+                not_locked(format!("samples so far: {present} of {required}"))
             }
             _ => (PtpState::Locked, None),
         }
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_clock_with_ten_small_offsets_of_fresh_messages_is_locked() {
         let mut locked = history((0..9).map(|n| slave(-100, n)));
-        assert_eq!(state(&locked).1, "only 9 of 10 samples so far");
+        assert_eq!(state(&locked).1, "samples so far: 9 of 10");
         locked.push(slave(100, 9));
         let status = locked.status();
         let expected = PtpStatus {
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(passive.0, PtpState::NotLocked);
         // Another grandmaster, another time.
         let other = one(round(PortState::Slave, true, (1, 11), Some(SOURCE)));
-        assert_eq!(other.1, "only 1 of 10 samples so far");
+        assert_eq!(other.1, "samples so far: 1 of 10");
         // Silence, and no judgment by samples from before.
         let silent = after(vec![Round::default(); 3]);
         assert!(
@@ -301,7 +301,7 @@ mod tests {
         vec![Round::default(); 3].into_iter().for_each(|round| back.push(round));
         assert!(back.last().is_none());
         back.push(slave(1, 20));
-        assert_eq!(state(&back).1, "only 1 of 10 samples so far");
+        assert_eq!(state(&back).1, "samples so far: 1 of 10");
         assert_eq!(History::new(SAMPLES).status().state, PtpState::Silent);
     }
 
