@@ -37,7 +37,7 @@ impl Ptp4l {
         (directory, name): (&TemporaryDirectory, &str),
         more: &str,
     ) -> Self {
-        let file = |extension: &str| directory.file(&format!("{name}.{extension}"));
+        let file = |extension: &str| directory.file(format!("{name}.{extension}"));
         fs::write(file("cfg"), format!("{CONFIG}{more}")).unwrap();
         let mut command = Command::new("setpriv");
         command.args(["--bounding-set=-sys_time", "--inh-caps=-sys_time", "ptp4l", "-m", "-f"]);

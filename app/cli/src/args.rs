@@ -95,6 +95,7 @@ mod tests {
             names(false),
             [
                 "arrivals",
+                "base",
                 "cdc",
                 "correct",
                 "departures",
