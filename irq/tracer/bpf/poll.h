@@ -3,6 +3,7 @@
 #ifndef ONBEAT_POLL_H
 #define ONBEAT_POLL_H
 
+#include "merge.h"
 #include "names.h"
 
 /*
@@ -33,9 +34,9 @@ __noinline int charge(struct cpu *cpu, const struct irq_key *key, __u64 ns, __u6
 	return 0;
 }
 
-static __always_inline __u64 weight(const struct entry *e)
+static __always_inline __u64 weight(const struct cpu *cpu, const struct entry *e)
 {
-	return (__u64)e->packets + e->merged;
+	return (__u64)e->packets * MERGE_PACKET + (__u64)e->merged * weight_of_merged(cpu);
 }
 
 /* Charges the receive queue of a poll that is over. */
@@ -57,7 +58,7 @@ __noinline int share(struct cpu *cpu)
 		return 0;
 	left_ns = cpu->shared_ns;
 	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++)
-		weights += weight(&cpu->entry[i]);
+		weights += weight(cpu, &cpu->entry[i]);
 	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++) {
 		struct entry *e = &cpu->entry[i];
 
@@ -67,7 +68,7 @@ __noinline int share(struct cpu *cpu)
 		if (i + 1 == cpu->entries)
 			part_ns = left_ns;
 		else
-			part_ns = weights ? cpu->shared_ns * weight(e) / weights : 0;
+			part_ns = weights ? cpu->shared_ns * weight(cpu, e) / weights : 0;
 		left_ns -= part_ns;
 		charge(cpu, &e->key, e->own_ns + part_ns, e->packets);
 		cpu->totals.packets += e->packets;
@@ -195,6 +196,8 @@ static __always_inline void add_packets(struct cpu *cpu, struct entry *e, __u32 
 		cpu->shared_ns += ns;
 	count(cpu, e, packets);
 	cpu->delivered = true;
+	if (!cpu->timed)
+		cpu->timed = 1;
 }
 
 __noinline int poll_deliver(struct cpu *cpu, const struct irq_key *key, __u32 packets, __u64 ns)
@@ -223,6 +226,8 @@ __noinline int poll_count(struct cpu *cpu, const struct irq_key *key, __u32 pack
 	at = find_entry(cpu, key) % IRQ_MAX_CAUSES;
 	count(cpu, &cpu->entry[at], packets);
 	cpu->delivered = false;
+	if (!cpu->timed)
+		cpu->timed = 2;
 	cpu->last_at = at;
 	return 0;
 }
@@ -283,7 +288,8 @@ static __always_inline void count_taken(struct cpu *cpu, struct irq_key *device,
 static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, bool xdp, bool full,
 				 __u32 work, __u32 *left)
 {
-	__u32 arrived = cpu->arrived + cpu->merged, taken = work, i;
+	__u32 packets = cpu->arrived, arrived = packets + cpu->merged, taken = work, i;
+	__u64 of_kept, of_arrived;
 	/* The program at arrivals is not attached. */
 	bool unobserved = !cpu->arrived && cpu->unannounced;
 
@@ -312,7 +318,10 @@ static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, 
 	cpu->held = taken - arrived;
 	cpu->held_key.device = device->device;
 	cpu->held_key.netns = device->netns;
-	cpu->held_ns = cpu->shared_ns * cpu->held / taken;
+	of_kept = (__u64)cpu->held * weight_of_merged(cpu);
+	of_arrived = (__u64)packets * MERGE_PACKET +
+		     (__u64)(arrived - packets) * weight_of_merged(cpu);
+	cpu->held_ns = cpu->shared_ns * of_kept / (of_kept + of_arrived);
 	cpu->shared_ns -= cpu->held_ns;
 	return !arrived;
 }
@@ -355,6 +364,7 @@ static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, __
 	cpu->device = 0;
 	cpu->netns = 0;
 	name_devices(cpu, device);
+	merge_learn(cpu, device, xdp, work, cpu->shared_ns);
 	all_kept = hold(cpu, device, xdp, full, work, &left);
 	if (left && cpu->entries)
 		count_taken(cpu, device, left);
@@ -383,6 +393,7 @@ static __always_inline void poll_reset(struct cpu *cpu)
 	cpu->shared_ns = 0;
 	cpu->over = false;
 	cpu->delivered = false;
+	cpu->timed = 0;
 	cpu->freed = 0;
 	clear_arrivals(cpu);
 	cpu->held = 0;

@@ -119,6 +119,10 @@ struct cpu {
 	__u32 held;
 	__u64 held_ns;
 	struct irq_key held_key;
+	/* The first delivery of the poll: 0 none yet, 1 with a time, 2 without. */
+	__u32 timed;
+	/* Weight of merged packets of the last device; 0: that of other packets. */
+	__u32 merged_weight;
 	/* Of the last poll: its receive queue, without a device if that has only one. The time and
 	 * the packets of the current poll that were charged. */
 	struct irq_key queue;

@@ -14,6 +14,7 @@ mod cause;
 mod event;
 mod interrupt;
 mod ledger;
+mod merge;
 mod poll;
 pub mod sample;
 pub mod tick;

@@ -4,12 +4,15 @@
 //! them through each layer before the next. So some time belongs to one packet (from one delivery to the next),
 //! and some is common to the packets of a poll. A packet's own time is charged to its cause. Common time is
 //! divided by number of packets when the poll is over. A packet that GRO merged counts as the packets it was
-//! merged from: each of them took the driver's time.
+//! merged from: each of them took the driver's time. The weight of those beyond the first is [`MergeCost`]'s.
 //!
 //! Time after a poll (freeing buffers that other CPUs returned, signaling them, going idle) is divided like
 //! common time. GRO may keep packets of a poll that used its whole budget: the next poll of the device delivers
 //! them. Their part of the first poll's time is held until then.
 
+use std::collections::BTreeMap;
+
+use super::merge::{MergeCost, PACKET};
 use super::{Accounts, Amount, Cause, Class, Device, ReceiveQueue};
 
 #[cfg(test)]
@@ -32,8 +35,8 @@ impl Entry {
         Self { cause, own_ns: 0, packets, merged: 0 }
     }
 
-    fn weight(&self) -> u64 {
-        u64::from(self.packets) + u64::from(self.merged)
+    fn weight(&self, of_merged: u64) -> u64 {
+        u64::from(self.packets) * PACKET + u64::from(self.merged) * of_merged
     }
 }
 
@@ -85,6 +88,11 @@ pub(super) struct Poll {
     over: bool,
     /// Whether the last event was a delivery.
     delivered: bool,
+    /// Whether the first delivery of the poll had a time: the common time is without that of single packets.
+    timed: Option<bool>,
+    merge_costs: BTreeMap<Device, MergeCost>,
+    /// Weight of merged packets of the last device; `None`: that of other packets.
+    merged_weight: Option<u64>,
     /// Buffers that this poll freed.
     freed: u32,
     arrivals: Arrivals,
@@ -134,6 +142,7 @@ impl Poll {
         }
         self.add(at, packets);
         self.delivered = true;
+        self.timed.get_or_insert(true);
     }
 
     /// Charges a packet to its cause, without a time.
@@ -141,6 +150,7 @@ impl Poll {
         let at = self.entry(cause, to);
         self.add(at, packets);
         self.delivered = false;
+        self.timed.get_or_insert(false);
     }
 
     /// Counts packets. They are delivered in the order of arrival.
@@ -199,6 +209,7 @@ impl Poll {
         self.queue = queue.map(|napi| ReceiveQueue { device, napi });
         self.shared_ns += ns;
         self.delivered = false;
+        self.learn(device, polled);
         // Packets that did not arrive from a device, such as those that XDP passed to a socket.
         self.entries.iter_mut().for_each(|entry| entry.cause = entry.cause.from(device));
         let (all_kept, left) = self.hold(device, polled);
@@ -219,6 +230,18 @@ impl Poll {
         }
         self.freed = 0;
         self.over = true;
+    }
+
+    /// Adds the common time of the poll to what is known of merged packets of the device.
+    fn learn(&mut self, device: Device, polled: PollReport) {
+        let Arrivals { packets, by_xdp, unannounced, .. } = self.arrivals;
+        let merged = polled.work.checked_sub(packets);
+        let is_timed = self.timed.take() == Some(true);
+        let is_plain = !polled.xdp && !self.skipped && by_xdp == 0 && !unannounced;
+        if let (Some(merged), true, true) = (merged, is_timed, is_plain) {
+            self.merge_costs.entry(device).or_default().add(packets, merged, self.shared_ns);
+        }
+        self.merged_weight = self.merge_costs.get(&device).map(MergeCost::weight);
     }
 
     /// Releases the time held for packets of a device, and holds the part of those now in GRO. Returns whether
@@ -250,8 +273,10 @@ impl Poll {
         if !full || xdp || self.skipped || self.held.is_some() || arrived >= taken || unobserved {
             return (false, 0);
         }
-        let kept = taken - arrived;
-        let ns = self.shared_ns * u64::from(kept) / u64::from(taken);
+        let (kept, of_merged) = (taken - arrived, self.merged_weight.unwrap_or(PACKET));
+        let of_kept = u64::from(kept) * of_merged;
+        let of_arrived = u64::from(packets) * PACKET + u64::from(arrived - packets) * of_merged;
+        let ns = self.shared_ns * of_kept / (of_kept + of_arrived);
         self.shared_ns -= ns;
         self.held = Some(GroRemainder { device, packets: kept, ns });
         (arrived == 0, 0)
@@ -289,7 +314,9 @@ impl Poll {
 
     /// Discards the current poll.
     pub(super) fn reset(&mut self) {
-        *self = Self { skipped: self.skipped, ..Self::default() };
+        let merge_costs = std::mem::take(&mut self.merge_costs);
+        let (skipped, merged_weight) = (self.skipped, self.merged_weight);
+        *self = Self { skipped, merge_costs, merged_weight, ..Self::default() };
     }
 
     /// The entry of a cause in the current poll; starts a poll if there is none.
@@ -318,7 +345,8 @@ impl Poll {
     /// Charges the entries with their own time, their parts of the common time and their packets, and removes
     /// them.
     fn share(&mut self, to: &mut Accounts) {
-        let weights: u64 = self.entries.iter().map(Entry::weight).sum();
+        let of_merged = self.merged_weight.unwrap_or(PACKET);
+        let weights: u64 = self.entries.iter().map(|entry| entry.weight(of_merged)).sum();
         let mut left_ns = self.shared_ns;
         let mut entries = self.entries.drain(..).peekable();
         while let Some(entry) = entries.next() {
@@ -326,7 +354,7 @@ impl Poll {
             let part_ns = match (entries.peek(), weights) {
                 (None, _) => left_ns,
                 (Some(_), 0) => 0,
-                (Some(_), _) => self.shared_ns * entry.weight() / weights,
+                (Some(_), _) => self.shared_ns * entry.weight(of_merged) / weights,
             };
             left_ns -= part_ns;
             let amount = Amount { ns: entry.own_ns + part_ns, packets: u64::from(entry.packets) };

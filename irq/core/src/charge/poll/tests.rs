@@ -348,3 +348,35 @@ fn time_of_packets_in_gro_beyond_a_run_is_not_lost() {
     assert_eq!(unowned(Class::EmptyPoll(Device::default())), (9, 0));
     assert_eq!(poll.pending_ns(), 0);
 }
+
+#[test]
+fn merged_packets_cost_what_their_polls_took() {
+    // A merged packet costs 400 ns, another one 800 ns, and 300 ns of its own.
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    let mut taken = |plain: u32, merged: u32| {
+        let driver = u64::from(plain) * 800 + u64::from(merged) * 400;
+        for _ in 0..plain {
+            poll.arrive(1);
+        }
+        if merged > 0 {
+            poll.arrive(merged);
+        }
+        let mut ns = driver;
+        for _ in 0..plain {
+            poll.deliver(process(1), 1, std::mem::replace(&mut ns, 300), &mut accounts);
+        }
+        if merged > 0 {
+            poll.deliver(process(2), 1, std::mem::replace(&mut ns, 300), &mut accounts);
+        }
+        poll.end(ETH0, polled(plain + merged, false), 0, &mut accounts);
+    };
+    for _ in 0..100 {
+        taken(40, 24);
+        taken(18, 46);
+    }
+    poll.finish(0, &mut accounts);
+    let (plain, merged) = (amount(&accounts, process(1)).0, amount(&accounts, process(2)).0);
+    let truth = 58.0 * 1100.0 / (58.0 * 1100.0 + 70.0 * 400.0);
+    let share = plain as f64 / (plain + merged) as f64;
+    assert!((share - truth).abs() < 0.02, "{share}, {truth}");
+}
