@@ -319,8 +319,8 @@ static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, 
 	cpu->held_key.device = device->device;
 	cpu->held_key.netns = device->netns;
 	of_kept = (__u64)cpu->held * weight_of_merged(cpu);
-	of_arrived = (__u64)packets * MERGE_PACKET +
-		     (__u64)(arrived - packets) * weight_of_merged(cpu);
+	of_arrived =
+	    (__u64)packets * MERGE_PACKET + (__u64)(arrived - packets) * weight_of_merged(cpu);
 	cpu->held_ns = cpu->shared_ns * of_kept / (of_kept + of_arrived);
 	cpu->shared_ns -= cpu->held_ns;
 	return !arrived;
