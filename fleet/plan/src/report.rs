@@ -81,6 +81,11 @@ pub fn reason(network: &Network, plan: &Plan, index: usize) -> Option<String> {
             "no bound of the delay to listener {} exists at this load; set a smaller load-percent",
             node(*listener)
         ),
+        StreamPlan::Refused(Refusal::Displaces { stream: delayed }) => format!(
+            "it would delay stream {}, which keeps its paths, beyond the permitted delay; permit more there, or use other \
+             links",
+            network.streams[*delayed].name
+        ),
         StreamPlan::Refused(Refusal::Bridge { node: bridge }) => format!(
             "foreign bridge {} would have to eliminate copies, or to copy frames of an individual address to several \
              ports; add a link around it",

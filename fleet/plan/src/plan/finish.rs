@@ -1,6 +1,7 @@
 //! Delays and windows of all routes, and the streams that they refuse.
 
 use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 
 use super::planner::Planner;
 use super::{Plan, PreviousRoutes, PreviousStream, Refusal, RelayRecovery, StreamPlan};
@@ -65,6 +66,7 @@ impl Planner<'_> {
                 }
                 delays[index] = ranges;
             }
+            protect_kept(network, &routes, previous, &mut refusals);
             let mut labels = Vec::new();
             if refusals.is_empty() {
                 match labels::assign(network, &routes, previous) {
@@ -133,6 +135,66 @@ fn relay_windows(
     relays.into_iter().map(recovery).collect()
 }
 
+/// Whether a stream has the route of the previous plan.
+fn is_kept(
+    network: &Network,
+    routes: &[Option<Route>],
+    previous: &PreviousRoutes,
+    index: usize,
+) -> bool {
+    let old = previous.get(&network.streams[index].name).and_then(|old| old.route.as_ref());
+    old.is_some() && old == routes[index].as_ref()
+}
+
+/// In place of kept streams that are late and were not before, refuses new ones of their arcs, those with the largest rate
+/// first. A kept stream without new ones on its arcs remains refused.
+fn protect_kept(
+    network: &Network,
+    routes: &[Option<Route>],
+    previous: &PreviousRoutes,
+    refusals: &mut Vec<(usize, Refusal)>,
+) {
+    let is_kept = |index: usize| is_kept(network, routes, previous, index);
+    let was_in_time = |stream: &Stream| {
+        previous.get(&stream.name).is_some_and(|old| exceeded(stream, &old.delays).is_none())
+    };
+    let is_late_and_kept = |(index, refusal): &(usize, Refusal)| {
+        matches!(refusal, Refusal::Delay { bound_ns: Some(_), .. })
+            && is_kept(*index)
+            && was_in_time(&network.streams[*index])
+    };
+    let late: Vec<usize> = refusals
+        .iter()
+        .filter(|refusal| is_late_and_kept(refusal))
+        .map(|(index, _)| *index)
+        .collect();
+    if late.is_empty() {
+        return;
+    }
+    // The late stream of each arc.
+    let mut late_of = HashMap::new();
+    for &index in &late {
+        let arcs = routes[index].iter().flat_map(Route::paths).flatten();
+        arcs.for_each(|arc| _ = late_of.entry(*arc).or_insert(index));
+    }
+    let delays = |index: usize| {
+        let mut arcs = routes[index].iter().flat_map(Route::paths).flatten();
+        arcs.find_map(|arc| late_of.get(arc).copied())
+    };
+    let new = (0..routes.len()).filter(|index| !is_kept(*index));
+    let mut new: Vec<(usize, usize)> =
+        new.filter_map(|index| Some((index, delays(index)?))).collect();
+    if new.is_empty() {
+        return;
+    }
+    new.sort_by_cached_key(|(index, _)| Reverse(network.streams[*index].rate()));
+    new.truncate(1 + new.len() / 32);
+    refusals.retain(|refusal| !is_late_and_kept(refusal));
+    let refused: HashSet<usize> = refusals.iter().map(|(index, _)| *index).collect();
+    new.retain(|(index, _)| !refused.contains(index));
+    refusals.extend(new.into_iter().map(|(index, stream)| (index, Refusal::Displaces { stream })));
+}
+
 /// Streams to refuse so that delays become bounded: of those on the arc with the longest queue, new ones before those with
 /// the paths of the previous plan, and of these the ones with the largest rate.
 fn unbounded(
@@ -148,10 +210,7 @@ fn unbounded(
     };
     let mut users: Vec<usize> = (0..routes.len()).filter(uses).collect();
     let streams = &network.streams;
-    let is_kept = |index: usize| {
-        let old = previous.get(&streams[index].name).and_then(|old| old.route.as_ref());
-        old.is_some() && old == routes[index].as_ref()
-    };
+    let is_kept = |index: usize| is_kept(network, routes, previous, index);
     users.sort_by_cached_key(|index| (is_kept(*index), Reverse(streams[*index].rate())));
     let first = users.iter().filter(|index| !is_kept(**index)).count();
     users.truncate((1 + users.len() / 32).min(if first > 0 { first } else { users.len() }));

@@ -54,6 +54,11 @@ pub enum Refusal {
         /// The bound; none: no bound exists.
         bound_ns: Option<u64>,
     },
+    /// It would delay a stream that keeps its paths beyond the permitted delay.
+    Displaces {
+        /// The number of that stream.
+        stream: usize,
+    },
     /// The delay difference of the paths requires too long a history.
     Window(WindowError),
     /// A foreign bridge cannot eliminate copies, or copy frames of an individual address to several ports.

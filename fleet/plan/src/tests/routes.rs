@@ -232,6 +232,42 @@ fn new_streams_are_refused_before_those_that_hold() {
 }
 
 #[test]
+fn new_streams_do_not_delay_those_that_hold_beyond_their_limits() {
+    let mut network = random::network(3, &[(0, 1, 1), (1, 2, 1)]);
+    for number in 0..60 {
+        let mut stream = random::stream(number, 0, &[2]);
+        (stream.paths, stream.size, stream.interval_ns) = (1, 1224, 10_000_000);
+        network.streams.push(stream);
+    }
+    let mut first = network.clone();
+    first.streams.truncate(20);
+    let old = plan(&first);
+    let delay_ns = |plan: &Plan, index: usize| plan.delays[index][0].longest_ns;
+    let (before, after) = (delay_ns(&old, 0), delay_ns(&plan(&network), 0));
+    assert!(after > before * 3 / 2, "{before} {after}");
+    let limit_ns = (before + after) / 2;
+    let again = |network: &mut Network, limit_ns: u64| {
+        network.streams[..20].iter_mut().for_each(|stream| stream.max_delay_ns = Some(limit_ns));
+        Plan::new(network, &previous(&first, &old))
+    };
+    let refused = |plan: &Plan, streams: std::ops::Range<usize>| {
+        let refused = |stream: &&StreamPlan| matches!(stream, StreamPlan::Refused(_));
+        plan.streams[streams].iter().filter(refused).count()
+    };
+    let plan = again(&mut network, limit_ns);
+    assert_eq!(plan.routes[..20], old.routes[..]);
+    assert!((0..20).all(|index| delay_ns(&plan, index) <= limit_ns));
+    let new = refused(&plan, 20..60);
+    assert!((1..40).contains(&new), "{new}");
+    assert!(plan.streams.iter().any(|stream| {
+        matches!(stream, StreamPlan::Refused(Refusal::Displaces { stream: 0..20 }))
+    }));
+    // A limit that no plan held is no fault of the new ones.
+    let plan = again(&mut network, before / 2);
+    assert_eq!((refused(&plan, 0..20), refused(&plan, 20..60)), (20, 0));
+}
+
+#[test]
 fn effects_of_failures_equal_the_losses_of_each_stream() {
     let mut random = Random(12);
     let (mut cut, mut single, mut ended) = (0, 0, 0);
