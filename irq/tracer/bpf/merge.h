@@ -83,10 +83,10 @@ static __always_inline __u32 weight_of_merged(const struct cpu *cpu)
 
 /*
  * Adds a poll of a device, of which `ns` is common to its packets if these had times; sets the
- * weight of merged packets.
+ * weight of merged packets, if the poll has or may hold any.
  */
 static __always_inline void merge_learn(struct cpu *cpu, const struct irq_key *device, bool xdp,
-					__u32 work, __u64 ns)
+					bool full, __u32 work, __u64 ns)
 {
 	struct merge_device key = {.netns = device->netns, .device = device->device};
 	bool timed = cpu->timed == 1;
@@ -94,6 +94,9 @@ static __always_inline void merge_learn(struct cpu *cpu, const struct irq_key *d
 	__u32 packets = cpu->arrived;
 
 	cpu->timed = 0;
+	/* Most polls: the weight has no effect. */
+	if (!timed && !cpu->merged && !full)
+		return;
 	cost = bpf_map_lookup_elem(&merge_costs, &key);
 	if (timed && !xdp && !cpu->skipped && !cpu->by_xdp && !cpu->unannounced &&
 	    packets <= work && work <= MERGE_MOST_PACKETS && ns <= MERGE_MOST_NS) {

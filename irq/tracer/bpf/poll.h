@@ -364,7 +364,7 @@ static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, __
 	cpu->device = 0;
 	cpu->netns = 0;
 	name_devices(cpu, device);
-	merge_learn(cpu, device, xdp, work, cpu->shared_ns);
+	merge_learn(cpu, device, xdp, full, work, cpu->shared_ns);
 	all_kept = hold(cpu, device, xdp, full, work, &left);
 	if (left && cpu->entries)
 		count_taken(cpu, device, left);

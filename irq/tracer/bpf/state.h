@@ -121,7 +121,10 @@ struct cpu {
 	struct irq_key held_key;
 	/* The first delivery of the poll: 0 none yet, 1 with a time, 2 without. */
 	__u32 timed;
-	/* Weight of merged packets of the last device; 0: that of other packets. */
+	/*
+	 * Weight of merged packets of the last device that has or may hold any; 0: that of other
+	 * packets.
+	 */
 	__u32 merged_weight;
 	/* Of the last poll: its receive queue, without a device if that has only one. The time and
 	 * the packets of the current poll that were charged. */

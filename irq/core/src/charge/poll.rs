@@ -91,7 +91,7 @@ pub(super) struct Poll {
     /// Whether the first delivery of the poll had a time: the common time is without that of single packets.
     timed: Option<bool>,
     merge_costs: BTreeMap<Device, MergeCost>,
-    /// Weight of merged packets of the last device; `None`: that of other packets.
+    /// Weight of merged packets of the last device that has or may hold any; `None`: that of other packets.
     merged_weight: Option<u64>,
     /// Buffers that this poll freed.
     freed: u32,
@@ -232,11 +232,15 @@ impl Poll {
         self.over = true;
     }
 
-    /// Adds the common time of the poll to what is known of merged packets of the device.
+    /// Adds the common time of the poll to what is known of merged packets of the device, and sets their weight if the
+    /// poll has or may hold any.
     fn learn(&mut self, device: Device, polled: PollReport) {
-        let Arrivals { packets, by_xdp, unannounced, .. } = self.arrivals;
-        let merged = polled.work.checked_sub(packets);
+        let Arrivals { packets, merged, by_xdp, unannounced, .. } = self.arrivals;
         let is_timed = self.timed.take() == Some(true);
+        if !is_timed && merged == 0 && !polled.full {
+            return;
+        }
+        let merged = polled.work.checked_sub(packets);
         let is_plain = !polled.xdp && !self.skipped && by_xdp == 0 && !unannounced;
         if let (Some(merged), true, true) = (merged, is_timed, is_plain) {
             self.merge_costs.entry(device).or_default().add(packets, merged, self.shared_ns);
