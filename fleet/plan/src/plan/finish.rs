@@ -8,7 +8,7 @@ use super::{Plan, PreviousRoutes, PreviousStream, Refusal, RelayRecovery, Stream
 use crate::delay::{self, CopyTimes, DelayBounds, DelayRange, RoutedStream};
 use crate::labels;
 use crate::ladder::{self, RecoverAt};
-use crate::network::{Network, Stream};
+use crate::network::{Arc, Network, Stream};
 use crate::route::Route;
 use crate::window::{Window, WindowError};
 
@@ -135,6 +135,16 @@ fn relay_windows(
     relays.into_iter().map(recovery).collect()
 }
 
+/// The arcs of all paths of a route.
+fn arcs(route: &Option<Route>) -> impl Iterator<Item = Arc> {
+    route.iter().flat_map(Route::paths).flatten().copied()
+}
+
+/// The number of streams, of those in question, that one round refuses.
+fn portion(streams: usize) -> usize {
+    1 + streams / 32
+}
+
 /// Whether a stream has the route of the previous plan.
 fn is_kept(
     network: &Network,
@@ -174,13 +184,9 @@ fn protect_kept(
     // The late stream of each arc.
     let mut late_of = HashMap::new();
     for &index in &late {
-        let arcs = routes[index].iter().flat_map(Route::paths).flatten();
-        arcs.for_each(|arc| _ = late_of.entry(*arc).or_insert(index));
+        arcs(&routes[index]).for_each(|arc| _ = late_of.entry(arc).or_insert(index));
     }
-    let delays = |index: usize| {
-        let mut arcs = routes[index].iter().flat_map(Route::paths).flatten();
-        arcs.find_map(|arc| late_of.get(arc).copied())
-    };
+    let delays = |index: usize| arcs(&routes[index]).find_map(|arc| late_of.get(&arc).copied());
     let new = (0..routes.len()).filter(|index| !is_kept(*index));
     let mut new: Vec<(usize, usize)> =
         new.filter_map(|index| Some((index, delays(index)?))).collect();
@@ -188,7 +194,7 @@ fn protect_kept(
         return;
     }
     new.sort_by_cached_key(|(index, _)| Reverse(network.streams[*index].rate()));
-    new.truncate(1 + new.len() / 32);
+    new.truncate(portion(new.len()));
     refusals.retain(|refusal| !is_late_and_kept(refusal));
     let refused: HashSet<usize> = refusals.iter().map(|(index, _)| *index).collect();
     new.retain(|(index, _)| !refused.contains(index));
@@ -204,16 +210,13 @@ fn unbounded(
     previous: &PreviousRoutes,
 ) -> Vec<(usize, Refusal)> {
     let worst = network.arcs().max_by_key(|arc| bounds.queue_ns[arc.index()]);
-    let uses = |index: &usize| {
-        let arcs = routes[*index].iter().flat_map(Route::paths).flatten();
-        arcs.copied().any(|arc| Some(arc) == worst)
-    };
+    let uses = |index: &usize| arcs(&routes[*index]).any(|arc| Some(arc) == worst);
     let mut users: Vec<usize> = (0..routes.len()).filter(uses).collect();
     let streams = &network.streams;
     let is_kept = |index: usize| is_kept(network, routes, previous, index);
     users.sort_by_cached_key(|index| (is_kept(*index), Reverse(streams[*index].rate())));
     let first = users.iter().filter(|index| !is_kept(**index)).count();
-    users.truncate((1 + users.len() / 32).min(if first > 0 { first } else { users.len() }));
+    users.truncate(portion(users.len()).min(if first > 0 { first } else { users.len() }));
     let refusal = |index: usize| {
         (index, Refusal::Delay { listener: streams[index].listeners[0], bound_ns: None })
     };
