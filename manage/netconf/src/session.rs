@@ -130,13 +130,16 @@ impl<N: Node> Session<N> {
             match self.decoder.next_message() {
                 Ok(Some(message)) => self.message(&message),
                 Ok(None) => return,
-                Err(error @ FramingError::NoChunk { .. }) => {
-                    self.refuse(ErrorTag::MalformedMessage, error.to_string());
-                }
-                Err(error @ FramingError::TooLong { .. }) => {
+                Err(error) => {
                     let message = error.to_string();
-                    let FramingError::TooLong { start, is_whole } = error else { return };
-                    self.too_big(&start, message, is_whole);
+                    match error {
+                        FramingError::NoChunk { .. } => {
+                            self.refuse(ErrorTag::MalformedMessage, message);
+                        }
+                        FramingError::TooLong { start, is_whole } => {
+                            self.too_big(&start, message, is_whole);
+                        }
+                    }
                 }
             }
         }
