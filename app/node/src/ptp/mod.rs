@@ -8,15 +8,13 @@
 
 mod client;
 mod history;
-mod nic;
 
 pub use client::{PtpClient, SERVERS};
 pub use history::{History, Port, Round, SAMPLES};
 
 use std::fmt;
-use std::fs::File;
 
-use onbeat_netdev::Ethtool;
+use onbeat_netdev::{Ethtool, NicClock};
 use onbeat_realtime::clock;
 use serde::{Deserialize, Serialize};
 
@@ -103,8 +101,7 @@ impl History {
         let utc_offset_s = self.last().and_then(|round| round.utc_offset_s);
         let phc_offset_ns = interface.zip(utc_offset_s).and_then(|(interface, utc_offset_s)| {
             let number = Ethtool::open().ok()?.timestamping(interface).ok()?.phc?;
-            let clock = File::open(format!("/dev/ptp{number}")).ok()?;
-            let offset_ns = nic::system_offset_ns(&clock).ok()?;
+            let offset_ns = NicClock::open(number).ok()?.system_offset_ns().ok()?;
             Some(offset_ns.saturating_sub(i64::from(utc_offset_s) * clock::SECOND as i64))
         });
         let (system_synchronized, _) = clock::synchronization();
