@@ -23,7 +23,7 @@ enum irq_kind {
 	IRQ_SOCKET,    /* cookie, of a packet socket its address: low half; high half */
 	IRQ_FORWARDED, /* index of the interface that sent the packet */
 	IRQ_BRIDGED,   /* the same */
-	IRQ_XDP,       /* packets consumed by the XDP program of a device */
+	IRQ_XDP,       /* packets that the XDP program of a device took: enum irq_verdict */
 	IRQ_DROPPED,   /* enum skb_drop_reason */
 	IRQ_KERNEL_SOCKET, /* packets for a socket of the kernel */
 	IRQ_HANDSHAKE,	   /* connection requests without a known listener */
@@ -52,6 +52,15 @@ enum irq_kind {
 	/* Polls of one of several receive queues of a device, whose causes have the same time: id
 	 * of its NAPI instance */
 	IRQ_QUEUE,
+};
+
+/* What an XDP program decided for a packet. */
+enum irq_verdict {
+	IRQ_VERDICT_UNKNOWN, /* to drop it or to send it back, which the driver does not report */
+	IRQ_VERDICT_DROP,
+	IRQ_VERDICT_TX,
+	IRQ_VERDICT_REDIRECT,
+	IRQ_VERDICT_ABORTED, /* an error of the program, or of a transmission */
 };
 
 /* Interrupts of the CPU's own controller. */
@@ -168,6 +177,7 @@ enum irq_what {
 	IRQ_SOFTIRQ_ENTER, /* key: IRQ_SOFTIRQ */
 	IRQ_SOFTIRQ_EXIT,  /* key: process that lost the time; value: vector */
 	IRQ_ARRIVE,	   /* key: netns, device; value: number of merged packets; no time */
+	IRQ_ANNOUNCE,	   /* value: packets that XDP took before they arrived; no time */
 	IRQ_DELIVER,	   /* key: beneficiary; value: packets */
 	IRQ_COUNT,	   /* the same; no time */
 	IRQ_POLL_END,	   /* key: netns, device; a: with XDP program; b: whether it received

@@ -231,6 +231,12 @@ struct bpf_iter__task_file {
 #define IPPROTO_UDP 17
 #define MSG_PEEK    2
 
+/* include/net/dropreason-core.h: numbers differ between kernels. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_NOT_SPECIFIED,
+	SKB_DROP_REASON_XDP,
+};
+
 /* include/linux/skbuff.h: in place of the stamp there is where the driver keeps it. */
 #define SKBTX_HW_TSTAMP_NETDEV (1 << 5)
 

@@ -20,4 +20,5 @@ EXPORT_ENUM(irq_kind);
 EXPORT_ENUM(irq_vector);
 EXPORT_ENUM(irq_reason);
 EXPORT_ENUM(irq_sender);
+EXPORT_ENUM(irq_verdict);
 EXPORT_ENUM(irq_what);

@@ -98,8 +98,8 @@ static __always_inline void merge_learn(struct cpu *cpu, const struct irq_key *d
 	if (!timed && !cpu->merged && !full)
 		return;
 	cost = bpf_map_lookup_elem(&merge_costs, &key);
-	if (timed && !xdp && !cpu->skipped && !cpu->by_xdp && !cpu->unannounced &&
-	    packets <= work && work <= MERGE_MOST_PACKETS && ns <= MERGE_MOST_NS) {
+	if (timed && !xdp && !cpu->skipped && !cpu->unannounced && packets <= work &&
+	    work <= MERGE_MOST_PACKETS && ns <= MERGE_MOST_NS) {
 		if (!cost && work > packets) {
 			struct merge_cost none = {};
 

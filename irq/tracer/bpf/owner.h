@@ -96,6 +96,7 @@ static __always_inline void record_owner(struct sock *sk, struct task_struct *ta
 }
 
 #define AF_PACKET 17
+#define AF_XDP	  44
 
 static __always_inline bool is_packet_socket(const struct sock *sk)
 {

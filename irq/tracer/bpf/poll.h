@@ -144,8 +144,9 @@ static __always_inline void clear_arrivals(struct cpu *cpu)
 	cpu->merged = 0;
 	cpu->outstanding = 0;
 	cpu->merged_in = 0;
-	cpu->by_xdp = 0;
 	cpu->unannounced = false;
+	cpu->to_socket = 0;
+	cpu->aborted = false;
 	cpu->pendings = 0;
 	cpu->pending_at = 0;
 	cpu->gap = false;
@@ -164,28 +165,38 @@ static __always_inline void arrive(struct cpu *cpu, __u32 packets)
 	}
 }
 
+/* Packets that the XDP program of a device took do not arrive. */
+static __always_inline void announce(struct cpu *cpu, __u32 packets)
+{
+	record_event(0, IRQ_ANNOUNCE, NULL, packets);
+	cpu->arrived += packets;
+	cpu->outstanding += packets;
+}
+
 /* Counts packets. They are delivered in the order of arrival. */
 static __always_inline void count(struct cpu *cpu, struct entry *e, __u32 packets)
 {
+	__u32 ended;
+
 	e->packets += packets;
 	if (!packets)
 		return;
-	if (e->key.kind == IRQ_XDP) {
-		cpu->by_xdp += packets;
-		return;
-	}
 	if (!cpu->outstanding) {
-		/*
-		 * One segment of a merged packet that was split again, already counted; or a packet
-		 * that XDP passed to a socket.
-		 */
+		/* One segment of a merged packet that was split again, already counted. */
 		cpu->unannounced = true;
 		e->merged -= e->merged < packets ? e->merged : packets;
 		return;
 	}
-	cpu->outstanding--;
-	if (cpu->merged_in && !--cpu->merged_in)
-		e->merged += cpu->merged_of;
+	ended = packets < cpu->outstanding ? packets : cpu->outstanding;
+	cpu->outstanding -= ended;
+	if (!cpu->merged_in)
+		return;
+	if (cpu->merged_in > ended) {
+		cpu->merged_in -= ended;
+		return;
+	}
+	cpu->merged_in = 0;
+	e->merged += cpu->merged_of;
 }
 
 static __always_inline void add_packets(struct cpu *cpu, struct entry *e, __u32 packets, __u64 ns)
@@ -255,10 +266,7 @@ static __always_inline void poll_begin(struct cpu *cpu)
 	record_event(0, IRQ_SKIP, NULL, now);
 }
 
-/*
- * Packets that did not arrive from a device, such as those that XDP passed to a socket, belong to
- * the poll.
- */
+/* Packets that did not arrive from a device belong to the poll. */
 static __always_inline void name_devices(struct cpu *cpu, const struct irq_key *device)
 {
 	__u32 i;
@@ -271,12 +279,13 @@ static __always_inline void name_devices(struct cpu *cpu, const struct irq_key *
 	}
 }
 
-/* Packets that did not arrive from a device with an XDP program belong to the program. */
+/* Packets without an observed end, of a device with an XDP program, belong to the program. */
 static __always_inline void count_taken(struct cpu *cpu, struct irq_key *device, __u32 packets)
 {
 	__u32 at;
 
 	device->kind = IRQ_XDP;
+	device->a = IRQ_VERDICT_UNKNOWN;
 	at = find_entry(cpu, device) % IRQ_MAX_CAUSES;
 	cpu->entry[at].packets += packets;
 }
@@ -310,8 +319,8 @@ static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, 
 			cpu->entry[i].merged = 0;
 	}
 	/* GRO may keep some packets of a full poll: these cannot be distinguished. */
-	if (xdp && !full && !cpu->skipped && !cpu->unannounced && arrived + cpu->by_xdp < taken)
-		*left = taken - arrived - cpu->by_xdp;
+	if (xdp && !full && !cpu->skipped && !cpu->unannounced && arrived < taken)
+		*left = taken - arrived;
 	clear_arrivals(cpu);
 	if (!full || xdp || cpu->skipped || cpu->held || arrived >= taken || unobserved)
 		return false;

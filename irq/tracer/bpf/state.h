@@ -109,12 +109,12 @@ struct cpu {
 	 */
 	__u32 merged_in;
 	__u32 merged_of;
-	/*
-	 * Packets that an XDP program dropped, which do not arrive; and whether others were
-	 * delivered without an arrival.
-	 */
-	__u32 by_xdp;
+	/* Whether packets were delivered without an arrival. */
 	bool unannounced;
+	/* Packets that XDP passed to a socket, which is known later; and whether the packet that
+	 * it dropped next is one that it aborted. */
+	__u32 to_socket;
+	bool aborted;
 	/* Of the last poll of a device: packets in GRO, and their part of its time. */
 	__u32 held;
 	__u64 held_ns;

@@ -170,6 +170,7 @@ impl Cause {
             Cause::Unowned(class) => match class {
                 Class::Forwarded { from, .. } | Class::Bridged { from, .. } => from,
                 Class::Xdp(device)
+                | Class::XdpVerdict { device, .. }
                 | Class::Handshake(device)
                 | Class::Connection(device)
                 | Class::Icmp(device)
@@ -208,8 +209,15 @@ pub enum Class {
         /// The index of the transmitting interface.
         to: u32,
     },
-    /// Packets that an XDP program consumed or redirected.
+    /// Packets that an XDP program dropped or sent back, which the driver does not report.
     Xdp(Device),
+    /// Packets that an XDP program took, with its verdict.
+    XdpVerdict {
+        /// The receiving device.
+        device: Device,
+        /// The verdict.
+        verdict: Verdict,
+    },
     /// Packets dropped before a socket was found.
     Dropped {
         /// The receiving device.
@@ -238,6 +246,33 @@ pub enum Class {
     Unsampled(Device),
     /// A softirq other than NET_RX.
     Softirq(Softirq),
+}
+
+/// What an XDP program decided for a packet that it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// To drop it.
+    Drop,
+    /// To send it back (XDP_TX).
+    Tx,
+    /// To redirect it to another device, CPU or queue. A packet for a socket (AF_XDP) belongs to the socket's owner.
+    Redirect,
+    /// None: an error of the program, or a transmission or redirection that failed.
+    Aborted,
+}
+
+impl Verdict {
+    /// Its name in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Drop => "drop",
+            Verdict::Tx => "tx",
+            Verdict::Redirect => "redirect",
+            Verdict::Aborted => "aborted",
+        }
+    }
 }
 
 /// The kernel's softirq vectors, by their numbers.

@@ -6,7 +6,7 @@ use super::{Cause, Device, Interrupt, PollReport, Runner, Softirq};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// Time in nanoseconds of a clock that all CPUs share and that is monotonic on each; unused for
-    /// [`EventKind::Arrive`], [`EventKind::Count`], [`EventKind::Free`] and [`EventKind::Skip`].
+    /// [`EventKind::Arrive`], [`EventKind::Announce`], [`EventKind::Count`], [`EventKind::Free`] and [`EventKind::Skip`].
     pub time_ns: u64,
     /// The CPU.
     pub cpu: u32,
@@ -40,11 +40,14 @@ pub enum EventKind {
         /// The number of packets that GRO merged into it; 1 for an unmerged packet.
         packets: u32,
     },
-    /// The destination of a packet is known.
+    /// The XDP program of the device took this many packets before they arrived. Their destinations follow, or are
+    /// those of packets without an observed one.
+    Announce(u32),
+    /// The destination of a packet, or of several, is known.
     Deliver {
         /// The cause that the packet belongs to.
         cause: Cause,
-        /// 1, or 0 if the packet was counted before.
+        /// Their number; 0 if the packet was counted before.
         packets: u32,
     },
     /// As [`EventKind::Deliver`], but without a clock reading. A tracer omits the reading while all packets of a
@@ -52,7 +55,7 @@ pub enum EventKind {
     Count {
         /// The cause that the packet belongs to.
         cause: Cause,
-        /// 1, or 0 if the packet was counted before.
+        /// Their number; 0 if the packet was counted before.
         packets: u32,
     },
     /// A poll of a NAPI instance ends.

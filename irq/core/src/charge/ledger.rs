@@ -90,6 +90,7 @@ impl Cpu {
             EventKind::Skip(skipped) => self.poll.skip(skipped),
             _ if !self.receives() => {}
             EventKind::Arrive { packets, .. } => self.poll.arrive(packets),
+            EventKind::Announce(packets) => self.poll.announce(packets),
             EventKind::Deliver { cause, packets } => {
                 let ns = self.point(now);
                 self.poll.deliver(cause, packets, ns, &mut self.accounts);

@@ -20,7 +20,9 @@ pub mod sample;
 pub mod tick;
 
 pub use account::{Accounts, Amount};
-pub use cause::{Attribution, Cause, Class, Device, Owner, Process, ReceiveQueue, Runner, Softirq};
+pub use cause::{
+    Attribution, Cause, Class, Device, Owner, Process, ReceiveQueue, Runner, Softirq, Verdict,
+};
 pub use event::{Event, EventKind};
 pub use interrupt::{Interrupt, InterruptAmount, IpiReason, IpiSender, Vector};
 pub use ledger::Ledger;

@@ -51,9 +51,7 @@ struct Arrivals {
     /// Counts down deliveries to that of a merged packet (1: the next one), of `merged_of` packets. 0: none.
     merged_in: u32,
     merged_of: u32,
-    /// Packets that an XDP program dropped, which do not arrive; and whether others were delivered without an
-    /// arrival.
-    by_xdp: u32,
+    /// Whether packets were delivered without an arrival.
     unannounced: bool,
 }
 
@@ -132,6 +130,12 @@ impl Poll {
         }
     }
 
+    /// Packets that the XDP program of a device took do not arrive.
+    pub(super) fn announce(&mut self, packets: u32) {
+        self.arrivals.packets += packets;
+        self.arrivals.outstanding += packets;
+    }
+
     /// Charges a packet to its cause, `ns` after the last event.
     pub(super) fn deliver(&mut self, cause: Cause, packets: u32, ns: u64, to: &mut Accounts) {
         let at = self.entry(cause, to);
@@ -160,21 +164,19 @@ impl Poll {
         if packets == 0 {
             return;
         }
-        if matches!(entry.cause, Cause::Unowned(Class::Xdp(_))) {
-            arrivals.by_xdp += packets;
-            return;
-        }
         if arrivals.outstanding == 0 {
-            // One segment of a merged packet that was split again, already counted; or a packet that XDP passed
-            // to a socket.
+            // One segment of a merged packet that was split again, already counted.
             arrivals.unannounced = true;
             entry.merged = entry.merged.saturating_sub(packets);
             return;
         }
-        arrivals.outstanding -= 1;
-        if arrivals.merged_in > 0 {
-            arrivals.merged_in -= 1;
-            if arrivals.merged_in == 0 {
+        let ended = packets.min(arrivals.outstanding);
+        arrivals.outstanding -= ended;
+        match arrivals.merged_in {
+            0 => {}
+            left if left > ended => arrivals.merged_in -= ended,
+            _ => {
+                arrivals.merged_in = 0;
                 entry.merged += arrivals.merged_of;
             }
         }
@@ -210,7 +212,7 @@ impl Poll {
         self.shared_ns += ns;
         self.delivered = false;
         self.learn(device, polled);
-        // Packets that did not arrive from a device, such as those that XDP passed to a socket.
+        // Packets that did not arrive from a device.
         self.entries.iter_mut().for_each(|entry| entry.cause = entry.cause.from(device));
         let (all_kept, left) = self.hold(device, polled);
         if left > 0 && !self.entries.is_empty() {
@@ -235,13 +237,13 @@ impl Poll {
     /// Adds the common time of the poll to what is known of merged packets of the device, and sets their weight if the
     /// poll has or may hold any.
     fn learn(&mut self, device: Device, polled: PollReport) {
-        let Arrivals { packets, merged, by_xdp, unannounced, .. } = self.arrivals;
+        let Arrivals { packets, merged, unannounced, .. } = self.arrivals;
         let is_timed = self.timed.take() == Some(true);
         if !is_timed && merged == 0 && !polled.full {
             return;
         }
         let merged = polled.work.checked_sub(packets);
-        let is_plain = !polled.xdp && !self.skipped && by_xdp == 0 && !unannounced;
+        let is_plain = !polled.xdp && !self.skipped && !unannounced;
         if let (Some(merged), true, true) = (merged, is_timed, is_plain) {
             self.merge_costs.entry(device).or_default().add(packets, merged, self.shared_ns);
         }
@@ -249,12 +251,10 @@ impl Poll {
     }
 
     /// Releases the time held for packets of a device, and holds the part of those now in GRO. Returns whether
-    /// all packets of the poll are held, and the number of packets that an XDP program took beyond its observed
-    /// drops: those that neither arrived nor were kept.
+    /// all packets of the poll are held, and the number of packets that an XDP program took without a report: those that neither arrived nor were kept.
     fn hold(&mut self, device: Device, polled: PollReport) -> (bool, u32) {
         let PollReport { work, xdp, full, .. } = polled;
-        let Arrivals { packets, merged, by_xdp, unannounced, .. } =
-            std::mem::take(&mut self.arrivals);
+        let Arrivals { packets, merged, unannounced, .. } = std::mem::take(&mut self.arrivals);
         let mut taken = work;
         if let Some(held) = self.held.take_if(|held| held.device == device) {
             taken += held.packets;
@@ -270,7 +270,7 @@ impl Poll {
         };
         // GRO may keep some packets of a full poll: these cannot be distinguished.
         if xdp && !full && !self.skipped && !unannounced {
-            return (false, taken.saturating_sub(arrived + by_xdp));
+            return (false, taken.saturating_sub(arrived));
         }
         // Arrivals are not observed.
         let unobserved = packets == 0 && unannounced;

@@ -17,7 +17,8 @@ pub const FORMAT: &str = "onbeat-irq-recording";
 /// version.
 ///
 /// 1: no sampling. 2: sampled. 3: each charge has an attribution, so that a process may have several in a line.
-pub const VERSION: u64 = 3;
+/// 4: packets that an XDP program took have its verdict.
+pub const VERSION: u64 = 4;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -264,9 +264,9 @@ fn invalid_files_have_specific_errors() {
     assert!(said(b"").ends_with("the first line is empty"));
 
     let text = String::from_utf8(recording()).unwrap();
-    let newer = text.replacen("\"version\":3", "\"version\":4", 1);
+    let newer = text.replacen("\"version\":4", "\"version\":5", 1);
     assert!(
-        said(newer.as_bytes()).contains("format version 4 is not supported"),
+        said(newer.as_bytes()).contains("format version 5 is not supported"),
         "{}",
         said(newer.as_bytes())
     );
@@ -288,7 +288,7 @@ fn invalid_files_have_specific_errors() {
 #[test]
 fn recordings_of_former_versions_are_read() {
     let text = String::from_utf8(recording()).unwrap();
-    let former = text.replace("\"version\":3", "\"version\":1").replace(",\"by\":\"reader\"", "");
+    let former = text.replace("\"version\":4", "\"version\":1").replace(",\"by\":\"reader\"", "");
     assert_ne!(former, text);
     let by = |text: &str| -> BTreeSet<Attribution> {
         let found = summary(text.as_bytes(), false).unwrap();
@@ -333,7 +333,7 @@ fn a_sampled_recording_has_errors() {
         .unwrap();
     let text = String::from_utf8(octets.clone()).unwrap();
     assert!(
-        text.starts_with("{\"line\":\"begin\",\"format\":\"onbeat-irq-recording\",\"version\":3")
+        text.starts_with("{\"line\":\"begin\",\"format\":\"onbeat-irq-recording\",\"version\":4")
     );
 
     let found = summary(&octets, false).unwrap();

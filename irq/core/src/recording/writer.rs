@@ -227,6 +227,7 @@ impl ReferencedIds {
                     self.reasons.push(reason);
                 }
                 Class::Xdp(device)
+                | Class::XdpVerdict { device, .. }
                 | Class::Handshake(device)
                 | Class::Connection(device)
                 | Class::Icmp(device)

@@ -222,6 +222,10 @@ impl UnownedRow {
         let mut rx = |class, device| row(class).at(names.device(device), Direction::Rx);
         match class {
             Class::Xdp(device) => rx("xdp", device),
+            Class::XdpVerdict { device, verdict } => {
+                let row = rx("xdp", device);
+                Self { reason: Some(verdict.name().into()), ..row }
+            }
             Class::Handshake(device) => rx("handshake", device),
             Class::Connection(device) => rx("connection without owner", device),
             Class::Icmp(device) => rx("icmp", device),

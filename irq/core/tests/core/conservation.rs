@@ -151,8 +151,8 @@ fn point() -> impl Strategy<Value = EventKind> {
     prop_oneof![
         2 => (device(), 0u32..50)
             .prop_map(|(device, packets)| EventKind::Arrive { device, packets }),
-        4 => (cause(), 0u32..2).prop_map(|(cause, packets)| EventKind::Deliver { cause, packets }),
-        2 => (cause(), 0u32..2).prop_map(|(cause, packets)| EventKind::Count { cause, packets }),
+        4 => (cause(), 0u32..4).prop_map(|(cause, packets)| EventKind::Deliver { cause, packets }),
+        2 => (cause(), 0u32..4).prop_map(|(cause, packets)| EventKind::Count { cause, packets }),
         2 => (device(), 0u32..65, any::<bool>(), any::<bool>(), option::of(0u32..2)).prop_map(
             |(device, work, xdp, full, queue)| EventKind::PollEnd {
                 device,
@@ -160,6 +160,7 @@ fn point() -> impl Strategy<Value = EventKind> {
             }
         ),
         1 => any::<bool>().prop_map(EventKind::Skip),
+        1 => (1u32..3).prop_map(EventKind::Announce),
         1 => Just(EventKind::Free),
         1 => Just(EventKind::Pass),
     ]

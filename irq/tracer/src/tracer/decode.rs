@@ -1,10 +1,12 @@
 //! Converts rows and events of the programs to types of the ledger.
 
-use crate::abi::{irq_event, irq_key, irq_kind, irq_reason, irq_sender, irq_vector, irq_what};
+use crate::abi::{
+    irq_event, irq_key, irq_kind, irq_reason, irq_sender, irq_vector, irq_verdict, irq_what,
+};
 use onbeat_irq_core::charge::{
     Accounts, Amount, Attribution, Cause, Class, Device, Event, EventKind, Interrupt,
     InterruptAmount, IpiReason, IpiSender, PollReport, Process, ReceiveQueue, Runner, Softirq,
-    Vector,
+    Vector, Verdict,
 };
 
 /// Adds a row of a CPU to its accounts. Zero rows are those of other CPUs.
@@ -59,7 +61,10 @@ fn cause(key: &irq_key) -> Option<Cause> {
         }
         irq_kind::IRQ_FORWARDED => Cause::Unowned(Class::Forwarded { from: device, to: key.a }),
         irq_kind::IRQ_BRIDGED => Cause::Unowned(Class::Bridged { from: device, to: key.a }),
-        irq_kind::IRQ_XDP => Cause::Unowned(Class::Xdp(device)),
+        irq_kind::IRQ_XDP => Cause::Unowned(match verdict(key.a)? {
+            Some(verdict) => Class::XdpVerdict { device, verdict },
+            None => Class::Xdp(device),
+        }),
         irq_kind::IRQ_DROPPED => Cause::Unowned(Class::Dropped { device, reason: key.a }),
         irq_kind::IRQ_HANDSHAKE => Cause::Unowned(Class::Handshake(device)),
         irq_kind::IRQ_CONNECTION => Cause::Unowned(Class::Connection(device)),
@@ -71,6 +76,18 @@ fn cause(key: &irq_key) -> Option<Cause> {
         irq_kind::IRQ_UNATTRIBUTED => Cause::Unowned(Class::Unattributed(device)),
         irq_kind::IRQ_UNSAMPLED => Cause::Unowned(Class::Unsampled(device)),
         irq_kind::IRQ_SOFTIRQ => Cause::Unowned(Class::Softirq(Softirq::from_number(key.a)?)),
+        _ => return None,
+    })
+}
+
+/// `Some(None)`: not reported.
+fn verdict(number: u32) -> Option<Option<Verdict>> {
+    Some(match irq_verdict(number) {
+        irq_verdict::IRQ_VERDICT_UNKNOWN => None,
+        irq_verdict::IRQ_VERDICT_DROP => Some(Verdict::Drop),
+        irq_verdict::IRQ_VERDICT_TX => Some(Verdict::Tx),
+        irq_verdict::IRQ_VERDICT_REDIRECT => Some(Verdict::Redirect),
+        irq_verdict::IRQ_VERDICT_ABORTED => Some(Verdict::Aborted),
         _ => return None,
     })
 }
@@ -137,6 +154,7 @@ pub(super) fn event(event: &irq_event) -> Option<Event> {
             EventKind::SoftirqExit(Softirq::from_number(value)?, runner(key)?)
         }
         irq_what::IRQ_ARRIVE => EventKind::Arrive { device: device(key), packets: value },
+        irq_what::IRQ_ANNOUNCE => EventKind::Announce(value),
         irq_what::IRQ_DELIVER => EventKind::Deliver { cause: cause(key)?, packets: value },
         irq_what::IRQ_COUNT => EventKind::Count { cause: cause(key)?, packets: value },
         irq_what::IRQ_POLL_END => {

@@ -51,7 +51,7 @@ const INTERRUPTS: [&str; 15] = [
 ];
 
 /// The ledger requires these.
-const REQUIRED: [(&str, &str); 12] = [
+const REQUIRED: [(&str, &str); 16] = [
     ("softirq_entry", "a kernel with CONFIG_TRACEPOINTS"),
     ("irq_handler_entry", "a kernel with CONFIG_TRACEPOINTS"),
     ("sched_switch", "a kernel with CONFIG_TRACEPOINTS"),
@@ -63,6 +63,10 @@ const REQUIRED: [(&str, &str); 12] = [
     ("consume_skb", "a kernel with CONFIG_NET"),
     ("kfree_skb", "a kernel with CONFIG_NET"),
     ("sk_data_ready", "Linux 6.3 or later"),
+    ("xdp_redirect", "a kernel with CONFIG_BPF_SYSCALL"),
+    ("xdp_redirect_err", "a kernel with CONFIG_BPF_SYSCALL"),
+    ("xdp_bulk_tx", "a kernel with CONFIG_BPF_SYSCALL"),
+    ("xdp_exception", "a kernel with CONFIG_BPF_SYSCALL"),
     ("sock_recv_length", "Linux 6.3 or later"),
 ];
 

@@ -67,11 +67,15 @@ const ON_DEMAND: [&str; 4] =
     [ON_CONSUME_SKB, ON_NET_DEV_START_XMIT, ON_NETIF_RECEIVE_SKB, ON_SOCK_RECV_LENGTH];
 
 /// The programs at packets, attached only while polls are sampled.
-const AT_PACKETS: [&str; 7] = [
+const AT_PACKETS: [&str; 11] = [
     ON_NETIF_RECEIVE_SKB,
     "on_sk_data_ready",
     "on_tcp_probe",
     "on_kfree_skb",
+    "on_xdp_redirect",
+    "on_xdp_redirect_err",
+    "on_xdp_bulk_tx",
+    "on_xdp_exception",
     ON_CONSUME_SKB,
     ON_NET_DEV_START_XMIT,
     ON_SOCK_RECV_LENGTH,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{UdpGroSegment, UdpGsoSegment};
 use onbeat_irq::Tracer;
-use onbeat_irq_core::charge::{Accounts, Cause, Class, EventKind, Ledger};
+use onbeat_irq_core::charge::{Accounts, EventKind, Ledger};
 
 use crate::harness::{Flow, World, possible};
 use crate::queues::world_with_queues;
@@ -123,7 +123,7 @@ fn kind(kind: &EventKind) -> &'static str {
         }
         EventKind::Arrive { packets: 2.., .. } => "merged",
         EventKind::Arrive { .. } => "arrive",
-        EventKind::Deliver { cause: Cause::Unowned(Class::Xdp(_)), .. } => "xdp",
+        EventKind::Announce(_) => "xdp",
         EventKind::Deliver { .. } => "deliver",
         EventKind::Count { .. } => "count",
         EventKind::PollEnd { polled, .. } if polled.full => "full",

@@ -4,9 +4,11 @@ use std::net::UdpSocket;
 use std::time::Instant;
 
 use onbeat_irq::Tracer;
-use onbeat_irq_core::charge::{Accounts, Cause, Class, Device};
+use onbeat_irq_core::charge::{Accounts, Cause, Class, Device, Verdict};
+use onbeat_link::{Port, PortOptions, XskPort};
 use onbeat_netdev::XdpMode;
 use onbeat_testing::{AttachMethod, ForeignProgram, Instruction};
+use onbeat_wire::EtherType;
 
 use crate::harness::{BOUND, Flow, World, caused, possible, this_process, total};
 
@@ -31,22 +33,39 @@ fn takes_port() -> Vec<Instruction> {
     ]
 }
 
-/// Waits until the ledger has `packets` of class xdp. Returns the accounts; other packets without an owner are
-/// `(unattributed, dropped)`.
-fn wait_for_xdp_packets(tracer: &Tracer, device: Device, packets: u64) -> (Accounts, u64, u64) {
+/// A program that redirects every packet to an interface.
+fn redirects(to: u32) -> Vec<Instruction> {
+    const REDIRECT: i32 = 23;
+    vec![
+        (0xb7, 0x01, 0, to as i32), // r1 = the interface
+        (0xb7, 0x02, 0, 0),         // r2 = no flags
+        (0x85, 0, 0, REDIRECT),     // r0 = bpf_redirect(r1, r2)
+        (0x95, 0, 0, 0),
+    ]
+}
+
+/// Waits until the ledger has `packets` of a verdict, and no packet of the device without an owner besides. Returns
+/// the accounts.
+fn wait_for_verdict(tracer: &Tracer, device: Device, verdict: Verdict, packets: u64) -> Accounts {
     let deadline = Instant::now() + BOUND;
+    let wanted = Class::XdpVerdict { device, verdict };
     loop {
         let accounts = total(tracer);
-        let xdp = class(&accounts, |class| *class == Class::Xdp(device));
-        if xdp >= packets {
-            assert_eq!(xdp, packets);
-            let unattributed = class(&accounts, |class| *class == Class::Unattributed(device));
-            let dropped =
-                |class: &Class| matches!(class, Class::Dropped { device: of, .. } if *of == device);
-            let dropped = class(&accounts, dropped);
-            return (accounts, unattributed, dropped);
+        let taken = class(&accounts, |class| *class == wanted);
+        if taken >= packets {
+            assert_eq!(taken, packets, "{:?}", accounts.caused);
+            let others = |class: &Class| match class {
+                Class::Unattributed(of) | Class::Xdp(of) => *of == device,
+                Class::Dropped { device: of, .. } => *of == device,
+                Class::XdpVerdict { device: of, verdict: other } => {
+                    *of == device && *other != verdict
+                }
+                _ => false,
+            };
+            assert_eq!(class(&accounts, others), 0, "{verdict:?}: {:?}", accounts.caused);
+            return accounts;
         }
-        assert!(Instant::now() < deadline, "{xdp} of {packets}: {:?}", accounts.caused);
+        assert!(Instant::now() < deadline, "{taken} of {packets}: {:?}", accounts.caused);
     }
 }
 
@@ -63,6 +82,9 @@ fn attach(world: &World, hold: AttachMethod, code: &[Instruction]) -> ForeignPro
     ForeignProgram::attach_code(&world.receiver, "r0", hold, XdpMode::Native, code)
 }
 
+const ABORTED: i32 = 0;
+const TX: i32 = 3;
+
 /// Packets of the sender's stack: a veth passes those to its program as socket buffers, whose end the kernel
 /// reports as that of any other.
 #[test]
@@ -77,8 +99,85 @@ fn dropped_packets_are_of_class_xdp_however_the_program_is_attached() {
         let _program = attach(&world, hold, &ForeignProgram::returns(ForeignProgram::DROP));
         let mut tracer = Tracer::start().unwrap();
         flow.send(PACKETS as u32, 100);
-        let (_, unattributed, dropped) = wait_for_xdp_packets(&tracer, world.device(), PACKETS);
-        assert_eq!((unattributed, dropped), (0, 0), "{hold:?}");
+        wait_for_verdict(&tracer, world.device(), Verdict::Drop, PACKETS);
+        tracer.stop();
+    }
+}
+
+/// Packets of the sender's stack, and a program in the driver or in the stack.
+#[test]
+fn each_verdict_has_its_packets() {
+    if !possible() {
+        return;
+    }
+    let native = [Verdict::Drop, Verdict::Tx, Verdict::Redirect, Verdict::Aborted];
+    // A generic program sends packets back unobserved.
+    let generic = [Verdict::Drop, Verdict::Redirect, Verdict::Aborted];
+    let all = native.map(|verdict| (XdpMode::Native, verdict)).into_iter();
+    for (mode, verdict) in all.chain(generic.map(|verdict| (XdpMode::Generic, verdict))) {
+        let world = World::with_napi();
+        let flow = world.flow();
+        flow.pass(1, 100);
+        let device = world.device();
+        let code = match verdict {
+            Verdict::Drop => ForeignProgram::returns(ForeignProgram::DROP).to_vec(),
+            Verdict::Tx => ForeignProgram::returns(TX).to_vec(),
+            Verdict::Redirect => redirects(device.index),
+            Verdict::Aborted => ForeignProgram::returns(ABORTED).to_vec(),
+        };
+        let _far = ForeignProgram::pass(world.sender.namespace(), "s0");
+        let link = AttachMethod::Link;
+        let _near = ForeignProgram::attach_code(&world.receiver, "r0", link, mode, &code);
+        let mut tracer = Tracer::start().unwrap();
+        flow.send(PACKETS as u32, 100);
+        let accounts = wait_for_verdict(&tracer, device, verdict, PACKETS);
+        assert_eq!(caused(&accounts, this_process(), device).packets, 0, "{mode:?} {verdict:?}");
+        tracer.stop();
+    }
+}
+
+/// A port on AF_XDP: all its packets belong to its process, which no system call of a read shows.
+#[test]
+fn packets_for_an_af_xdp_socket_belong_to_its_process() {
+    if !possible() {
+        return;
+    }
+    for mode in [XdpMode::Native, XdpMode::Generic] {
+        let world = World::with_napi();
+        let flow = world.flow();
+        flow.pass(1, 100);
+        let options = PortOptions {
+            ether_types: vec![EtherType::IPV4],
+            mode: Some(mode),
+            ..PortOptions::default()
+        };
+        let mut port = XskPort::open(world.receiver.namespace(), "r0", options).unwrap();
+        let mut tracer = Tracer::start().unwrap();
+        let (mut received, deadline) = (0, Instant::now() + BOUND);
+        while received < PACKETS {
+            flow.send(20, 100);
+            while let Some(frame) = port.receive().unwrap() {
+                received += 1;
+                port.release(frame);
+            }
+            assert!(Instant::now() < deadline, "{received} packets");
+        }
+        tracer.find_owners().unwrap();
+        let deadline = Instant::now() + BOUND;
+        loop {
+            let accounts = total(&tracer);
+            let own = caused(&accounts, this_process(), world.device());
+            if own.packets == received {
+                assert!(own.ns > 0);
+                let others = class(&accounts, |class| {
+                    *class == Class::Unattributed(world.device())
+                        || *class == Class::Xdp(world.device())
+                });
+                assert_eq!(others, 0, "{mode:?}: {:?}", accounts.caused);
+                break;
+            }
+            assert!(Instant::now() < deadline, "{mode:?} {received}: {:?}", accounts.caused);
+        }
         tracer.stop();
     }
 }
@@ -129,9 +228,8 @@ fn packets_taken_by_the_program_are_not_charged_to_a_process() {
     let world = &filtered.world;
     let mut tracer = Tracer::start().unwrap();
     (0..POLLS).for_each(|_| filtered.pass());
-    let (accounts, unattributed, dropped) =
-        wait_for_xdp_packets(&tracer, world.device(), FilteredWorld::TAKEN * POLLS);
-    assert_eq!((unattributed, dropped), (0, 0));
+    let taken = FilteredWorld::TAKEN * POLLS;
+    let accounts = wait_for_verdict(&tracer, world.device(), Verdict::Drop, taken);
     assert_eq!(caused(&accounts, this_process(), world.device()).packets, POLLS);
     tracer.stop();
 }

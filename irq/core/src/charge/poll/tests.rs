@@ -1,7 +1,7 @@
 //! Tests of the division of a poll's time.
 
 use super::*;
-use crate::charge::{Amount, Attribution, Process};
+use crate::charge::{Amount, Attribution, Process, Verdict};
 
 const ETH0: Device = Device { netns: 1, index: 2 };
 
@@ -115,39 +115,43 @@ fn polls_without_packets_have_classes() {
 
 #[test]
 fn packets_taken_by_a_program_are_counted_beside_passed_ones() {
-    let xdp = Cause::Unowned(Class::Xdp(ETH0));
-    // Of the driver's packets, with one that arrived: the observed drops.
-    for (work, full, dropped, expected) in [
-        (4, false, 0, 3_u32),
-        (4, false, 2, 3),
-        (4, false, 3, 3),
+    let verdict = |device| Cause::Unowned(Class::XdpVerdict { device, verdict: Verdict::Drop });
+    let (dropped_at, xdp) = (verdict(ETH0), Cause::Unowned(Class::Xdp(ETH0)));
+    // Of the driver's packets, with one that arrived: the observed drops, and the rest.
+    for (work, full, dropped, rest) in [
+        (4, false, 0_u32, 3_u32),
+        (4, false, 2, 1),
+        (4, false, 3, 0),
         // Packets of a full poll that GRO keeps cannot be distinguished from those that the program took.
         (4, true, 0, 0),
-        (4, true, 2, 2),
+        (4, true, 2, 0),
         // The stack received more than the driver took.
-        (1, false, 1, 1),
+        (1, false, 1, 0),
     ] {
         let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
         // Before its device is known.
-        let drop = Cause::Unowned(Class::Xdp(Device::default()));
         for _ in 0..dropped {
-            poll.count(drop, 1, &mut accounts);
+            poll.announce(1);
+            poll.count(verdict(Device::default()), 1, &mut accounts);
         }
         poll.arrive(1);
         poll.count(process(1), 1, &mut accounts);
         poll.end(ETH0, PollReport { work, xdp: true, full, queue: None }, 120, &mut accounts);
         poll.finish(0, &mut accounts);
-        let all = u64::from(expected) + 1;
-        assert_eq!(amount(&accounts, process(1)), (120 / all, 1), "{work}, {dropped}");
-        assert_eq!(amount(&accounts, xdp), (120 - 120 / all, expected.into()), "{work}, {dropped}");
+        let (dropped, rest) = (u64::from(dropped), u64::from(rest));
+        let each = 120 / (dropped + rest + 1);
+        assert_eq!(amount(&accounts, process(1)), (each, 1), "{work}, {dropped}");
+        assert_eq!(amount(&accounts, dropped_at), (each * dropped, dropped), "{work}, {dropped}");
+        assert_eq!(amount(&accounts, xdp), (each * rest, rest), "{work}, {dropped}");
     }
-    // A program that passes no packet; and one that redirects all packets to a socket.
+    // A program that passes no packet; and one that redirects packets to a socket, which gets them at once.
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.end(ETH0, polled(5, true), 10, &mut accounts);
-    poll.deliver(process(1), 1, 3, &mut accounts);
+    poll.announce(6);
+    poll.deliver(process(1), 6, 4, &mut accounts);
     poll.end(ETH0, polled(8, true), 20, &mut accounts);
     poll.finish(0, &mut accounts);
-    assert_eq!((amount(&accounts, xdp), amount(&accounts, process(1))), ((10, 5), (23, 1)));
+    assert_eq!((amount(&accounts, xdp), amount(&accounts, process(1))), ((16, 7), (18, 6)));
 }
 
 #[test]
