@@ -130,7 +130,7 @@ const ENUMERATED: [(&[&str], &str); 9] = [
     (
         &["doctor", "--fix", "--only"],
         "governor rt-throttling offloads coalescing energy-efficient packet-steering threaded-napi \
-         irq-affinity napi-priority napi-affinity",
+         irq-affinity napi-priority napi-affinity manager",
     ),
     (&["irq", "top", "--sort"], "caused suffered packets per-packet pid command"),
     (&["delay", "mirror", "--stamps"], "best nic kernel"),

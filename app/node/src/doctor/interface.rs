@@ -67,6 +67,7 @@ pub(super) fn examine(root: &HostRoot<'_>, interface: &str) -> Vec<Finding> {
         findings.push(threaded_napi(root, interface));
         findings.extend(packet_steering(root, interface));
         findings.extend(interrupts(root, interface));
+        findings.extend(super::manager::examine(root, interface));
     }
     for finding in &mut findings {
         finding.interface = Some(interface.to_owned());

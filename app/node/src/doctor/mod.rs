@@ -8,6 +8,7 @@ mod fix;
 mod host;
 mod interface;
 mod kernel;
+mod manager;
 mod root;
 
 use std::fmt::Write;

@@ -75,6 +75,7 @@ impl Host {
     /// An interface as it should be.
     fn nic(&mut self, name: &str) -> &mut Device {
         self.file(&format!("sys/class/net/{name}/threaded"), "1");
+        self.file(&format!("sys/class/net/{name}/ifindex"), "3");
         for (irq, cpu) in [("40", "0"), ("41", "1")] {
             self.file(&format!("sys/class/net/{name}/device/msi_irqs/{irq}"), "msix");
             self.file(&format!("proc/irq/{irq}/effective_affinity_list"), cpu);
@@ -229,6 +230,54 @@ const CASES: &[Case] = &[
         "echo 0 >",
     ),
     ("sys/class/net/eth1/threaded", "0", "threaded-napi", Level::Info, "softirq", "echo 1 >"),
+    (
+        "run/NetworkManager/devices/3",
+        "[device]\nmanaged=true\nconnection-uuid=6f1e\n",
+        "network-manager",
+        Level::Warn,
+        "NetworkManager configures it by 6f1e",
+        "/etc/NetworkManager/conf.d/99-onbeat-eth1.conf",
+    ),
+    (
+        "run/NetworkManager/devices/3",
+        "[device]\nmanaged=false\n",
+        "network-manager",
+        Level::Ok,
+        "leaves it alone",
+        "",
+    ),
+    (
+        "run/systemd/netif/links/3",
+        "ADMIN_STATE=configured\nNETWORK_FILE=/etc/systemd/network/all.network\n",
+        "network-manager",
+        Level::Warn,
+        "systemd-networkd configures it by /etc/systemd/network/all.network",
+        "Unmanaged=yes",
+    ),
+    (
+        "etc/netplan/01.yaml",
+        "network:\n  ethernets:\n    eth1:\n      dhcp4: true\n",
+        "network-manager",
+        Level::Warn,
+        "netplan configures it by /etc/netplan/01.yaml",
+        "dhcp4: false",
+    ),
+    (
+        "etc/network/interfaces",
+        "auto eth1\niface eth1 inet dhcp\n",
+        "network-manager",
+        Level::Warn,
+        "ifupdown configures it by /etc/network/interfaces",
+        "iface eth1 inet manual",
+    ),
+    (
+        "etc/network/interfaces.d/ports",
+        "iface eth1 inet static\n",
+        "network-manager",
+        Level::Warn,
+        "/etc/network/interfaces.d/ports",
+        "iface eth1 inet manual",
+    ),
 ];
 
 #[test]
@@ -245,6 +294,19 @@ fn each_thing_set_badly_is_found() {
         let others = host.examine(&["eth1"]).into_iter().filter(|finding| finding.id != *id);
         assert!(others.into_iter().all(|finding| finding.level == Level::Ok), "case {n}: {path}");
     }
+}
+
+#[test]
+fn files_that_leave_an_interface_alone_are_no_finding() {
+    let mut host = Host::good("unmanaged");
+    host.nic("eth1");
+    host.file("etc/network/interfaces", "iface eth1 inet manual\niface eth10 inet dhcp\n");
+    host.file("etc/netplan/01.yaml", "network:\n  ethernets:\n    eth10:\n      dhcp4: true\n");
+    host.file("etc/netplan/note.txt", "eth1:\n");
+    // Of another interface.
+    host.file("run/NetworkManager/devices/33", "managed=true");
+    let findings = host.examine(&["eth1"]);
+    assert!(findings.iter().all(|finding| finding.id != "network-manager"), "{findings:#?}");
 }
 
 /// The file is in the initial network namespace only; root cannot read it elsewhere either.

@@ -29,6 +29,8 @@ pub enum SettingKind {
     NapiPriority,
     /// The CPUs of the NAPI threads.
     NapiAffinity,
+    /// A network manager that configures the interface.
+    Manager,
 }
 
 /// Descriptions of a setting.
@@ -41,7 +43,7 @@ struct Text {
 
 impl SettingKind {
     /// All settings, in the order in which they are changed.
-    pub const ALL: [SettingKind; 10] = [
+    pub const ALL: [SettingKind; 11] = [
         SettingKind::Governor,
         SettingKind::RtThrottling,
         SettingKind::Offloads,
@@ -52,7 +54,14 @@ impl SettingKind {
         SettingKind::IrqAffinity,
         SettingKind::NapiPriority,
         SettingKind::NapiAffinity,
+        SettingKind::Manager,
     ];
+
+    /// Returns whether it is changed only on request by its name: it may cut the connection to the host.
+    #[must_use]
+    pub fn is_by_name(self) -> bool {
+        self == SettingKind::Manager
+    }
 
     /// Returns its stable name, such as `rt-throttling`.
     #[must_use]
@@ -146,6 +155,12 @@ impl SettingKind {
                 "CPUs of its NAPI threads",
                 "a migrating thread loses cache locality and disturbs other CPUs",
                 "these CPUs carry all of the interface's load",
+            ),
+            SettingKind::Manager => text(
+                "manager",
+                "network manager (NetworkManager, systemd-networkd)",
+                "it starts DHCP, and sets addresses, MTU and promiscuous mode of a port",
+                "the interface loses addresses and routes of the manager, and connections over it end",
             ),
         }
     }

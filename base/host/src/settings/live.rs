@@ -4,20 +4,26 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use onbeat_netdev::{Error as Netdev, Ethtool, Handle, InterfaceIdentity, Namespace, napi};
 
 use super::file_writes::FileWrites;
 use super::live_survey::modes_of;
+use super::manager::{MANAGED, UNMANAGED};
 use super::value::{Fields, is_merging, list, modes, words};
-use super::{Host, NapiThread, Refusal, SettingLocation, Survey, Tuning};
+use super::{Host, NapiThread, NetworkManager, Refusal, SettingLocation, Survey, Tuning};
 use onbeat_realtime::CpuSet;
 use onbeat_realtime::scheduling::{ThreadPolicy, affinity, set_affinity};
 
 use super::Result;
+
+/// Longest time in which a network manager follows its files.
+const MANAGER_TIME: Duration = Duration::from_secs(10);
 
 type SettingResult<T> = std::result::Result<T, Refusal>;
 
@@ -104,6 +110,78 @@ impl LiveHost {
         )))
     }
 
+    /// Writes the file that keeps a manager away from an interface, and waits until the manager obeys.
+    fn keep_away(&self, manager: NetworkManager, interface: &str) -> SettingResult<()> {
+        let path = manager.file(interface);
+        let failed = |error| file(&path, "write", error);
+        let target = self.path(&path);
+        let directory = target.parent().unwrap_or(&self.root);
+        fs::create_dir_all(directory).map_err(failed)?;
+        let new = target.with_extension("new");
+        fs::write(&new, manager.text(interface)).map_err(failed)?;
+        let readable = fs::Permissions::from_mode(0o644);
+        fs::set_permissions(&new, readable).map_err(failed)?;
+        fs::rename(&new, &target).map_err(failed)?;
+        let obeys =
+            self.reload(manager).and_then(|()| self.wait_for(manager, interface, UNMANAGED));
+        if obeys.is_err() {
+            let _ = fs::remove_file(&target);
+            let _ = self.reload(manager);
+        }
+        obeys
+    }
+
+    /// Removes the file. A manager that does not run has no interface to take.
+    fn give_back(&self, manager: NetworkManager, interface: &str) -> SettingResult<()> {
+        let path = manager.file(interface);
+        match fs::remove_file(self.path(&path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(file(&path, "remove", error));
+            }
+            _ => {}
+        }
+        self.reload(manager).map_err(|_| Refusal::Gone)?;
+        self.wait_for(manager, interface, MANAGED)
+    }
+
+    /// Makes a manager read its files.
+    fn reload(&self, manager: NetworkManager) -> SettingResult<()> {
+        if self.devices.is_none() {
+            return Ok(());
+        }
+        let [program, arguments @ ..] = manager.reload() else { return Ok(()) };
+        let output = Command::new(program).args(arguments).env_clear().output();
+        let output = output.map_err(|error| {
+            Refusal::Failed(format!("cannot run {program}: {error}; restart {manager} yourself"))
+        })?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(Refusal::Failed(format!("{} failed: {}", manager.reload().join(" "), said.trim())))
+    }
+
+    fn wait_for(
+        &self,
+        manager: NetworkManager,
+        interface: &str,
+        wanted: &str,
+    ) -> SettingResult<()> {
+        let deadline = Instant::now() + MANAGER_TIME;
+        let is = || self.managed(manager, interface).unwrap_or_else(|| UNMANAGED.to_owned());
+        while self.devices.is_some() && is() != wanted {
+            if Instant::now() > deadline {
+                return Err(Refusal::Failed(format!(
+                    "{manager} does not report {interface} as {wanted} after {} s; see: {}",
+                    MANAGER_TIME.as_secs(),
+                    SettingLocation::Manager { manager, interface: interface.to_owned() }
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
     fn write_offloads(&self, interface: &str, value: &str) -> SettingResult<()> {
         let ethtool = &self.devices()?.ethtool;
         let on = words(value);
@@ -165,6 +243,11 @@ impl Host for LiveHost {
             SettingLocation::ThreadCpus { pid, name, .. } => {
                 self.check_thread(*pid, name)?;
                 affinity(*pid).map(|cpus| cpus.to_string()).map_err(thread)
+            }
+            SettingLocation::Manager { manager, interface } => {
+                self.check_interface(interface)?;
+                // A manager that has exited, or has no state of the interface, does not configure it.
+                Ok(self.managed(*manager, interface).unwrap_or_else(|| UNMANAGED.to_owned()))
             }
         }
     }
@@ -239,6 +322,11 @@ impl Host for LiveHost {
                 let cpus: CpuSet = value.parse().map_err(|_| malformed())?;
                 set_affinity(*pid, &cpus).map_err(thread)
             }
+            SettingLocation::Manager { manager, interface } => match value {
+                UNMANAGED => self.keep_away(*manager, interface),
+                MANAGED => self.give_back(*manager, interface),
+                _ => Err(malformed()),
+            },
         }
     }
 

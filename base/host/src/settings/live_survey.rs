@@ -2,13 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 
 use onbeat_netdev::{Error as Netdev, napi};
 
 use super::live::{LiveHost, affinity_file};
+use super::manager::{MANAGED, UNMANAGED};
 use super::survey::RT_RUNTIME;
 use super::value::{Fields, modes_text};
-use super::{Governor, InterfaceSurvey, NapiThread, PacketSteering, SettingKind, Survey, Tuning};
+use super::{
+    Governor, InterfaceSurvey, NapiThread, NetworkManager, PacketSteering, SettingKind, Survey,
+    Tuning,
+};
 use onbeat_realtime::scheduling::{ThreadPolicy, affinity};
 
 use super::Result;
@@ -88,9 +93,33 @@ impl LiveHost {
             }
             None => {}
         }
+        if may_change(SettingKind::Manager) {
+            survey.managers = self.managers(name);
+        }
         let affinity = |irq| Some((irq, self.text(&affinity_file(irq))?));
         survey.irqs = irqs.into_iter().filter_map(affinity).collect();
         Ok(survey)
+    }
+
+    /// Returns the network managers that know an interface.
+    fn managers(&self, name: &str) -> Vec<(NetworkManager, String)> {
+        let state = |manager| Some((manager, self.managed(manager, name)?));
+        NetworkManager::ALL.into_iter().filter_map(state).collect()
+    }
+
+    /// Returns whether a manager has an interface; `None`: it does not know it.
+    pub(super) fn managed(&self, manager: NetworkManager, interface: &str) -> Option<String> {
+        // Managers know the interfaces of their own network namespace, by their indices.
+        if self.namespace("self") != self.namespace("1") {
+            return None;
+        }
+        let index = self.text(&format!("/sys/class/net/{interface}/ifindex"))?.parse().ok()?;
+        let state = self.text(&manager.state_file(index))?;
+        Some(if manager.has(&state) { MANAGED } else { UNMANAGED }.to_owned())
+    }
+
+    fn namespace(&self, process: &str) -> Option<PathBuf> {
+        fs::read_link(self.path(&format!("/proc/{process}/ns/net"))).ok()
     }
 
     /// Returns the distribution of packets by each receive queue, in the order of their numbers.

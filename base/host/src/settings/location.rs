@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::NetworkManager;
 use super::survey::RT_RUNTIME;
 use super::value;
 
@@ -79,6 +80,13 @@ pub enum SettingLocation {
         /// The name.
         name: String,
     },
+    /// Whether a network manager configures the interface: `managed`, `unmanaged`.
+    Manager {
+        /// The manager.
+        manager: NetworkManager,
+        /// The interface.
+        interface: String,
+    },
 }
 
 impl SettingLocation {
@@ -95,7 +103,8 @@ impl SettingLocation {
             | SettingLocation::SteeringCpus { interface, .. }
             | SettingLocation::SteeringFlows { interface, .. }
             | SettingLocation::ThreadPolicy { interface, .. }
-            | SettingLocation::ThreadCpus { interface, .. } => Some(interface),
+            | SettingLocation::ThreadCpus { interface, .. }
+            | SettingLocation::Manager { interface, .. } => Some(interface),
         }
     }
 
@@ -113,7 +122,8 @@ impl SettingLocation {
             | SettingLocation::SteeringCpus { interface, .. }
             | SettingLocation::SteeringFlows { interface, .. }
             | SettingLocation::ThreadPolicy { interface, .. }
-            | SettingLocation::ThreadCpus { interface, .. } => name.clone_into(interface),
+            | SettingLocation::ThreadCpus { interface, .. }
+            | SettingLocation::Manager { interface, .. } => name.clone_into(interface),
         }
         place
     }
@@ -135,6 +145,9 @@ impl SettingLocation {
                 if *pid < 1 || !name.starts_with("napi/") =>
             {
                 Err(format!("thread {pid} {name:?} is not a NAPI thread"))
+            }
+            SettingLocation::Manager { interface, .. } if !NetworkManager::can_name(interface) => {
+                Err(format!("{interface:?} is not a name that a network manager is given"))
             }
             _ => Ok(()),
         }
@@ -167,7 +180,8 @@ impl SettingLocation {
             SettingLocation::File { .. }
             | SettingLocation::Threaded { .. }
             | SettingLocation::SteeringFlows { .. }
-            | SettingLocation::ThreadPolicy { .. } => now == wanted,
+            | SettingLocation::ThreadPolicy { .. }
+            | SettingLocation::Manager { .. } => now == wanted,
         }
     }
 }
@@ -206,6 +220,12 @@ impl fmt::Display for SettingLocation {
             SettingLocation::ThreadPolicy { pid, name, .. } => write!(f, "chrt -p {pid} ({name})"),
             SettingLocation::ThreadCpus { pid, name, .. } => {
                 write!(f, "taskset -pc {pid} ({name})")
+            }
+            SettingLocation::Manager { manager: NetworkManager::NetworkManager, interface } => {
+                write!(f, "nmcli device show {interface}")
+            }
+            SettingLocation::Manager { manager: NetworkManager::Networkd, interface } => {
+                write!(f, "networkctl status {interface}")
             }
         }
     }

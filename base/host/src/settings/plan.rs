@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::manager::UNMANAGED;
 use super::value::{changed, least_coalescing, list, modes, modes_text, words};
-use super::{InterfaceSurvey, SettingKind, SettingLocation, Survey};
+use super::{InterfaceSurvey, NetworkManager, SettingKind, SettingLocation, Survey};
 use onbeat_realtime::{CpuSet, Scheduling};
 
 /// The requested settings of a host.
@@ -20,14 +21,14 @@ pub struct Tuning {
     pub only: Vec<SettingKind>,
 }
 
-/// All settings, with NAPI threads at SCHED_FIFO 50, the priority of interrupt threads of PREEMPT_RT.
+/// All settings that are not changed by name only, with NAPI threads at SCHED_FIFO 50, the priority of interrupt threads of PREEMPT_RT.
 impl Default for Tuning {
     fn default() -> Self {
         Self {
             interfaces: Vec::new(),
             cpus: None,
             napi: Scheduling::Fifo(50),
-            only: SettingKind::ALL.to_vec(),
+            only: SettingKind::ALL.into_iter().filter(|kind| !kind.is_by_name()).collect(),
         }
     }
 }
@@ -164,6 +165,7 @@ impl Planner<'_> {
             let place = SettingLocation::EnergyEfficient { interface: interface() };
             self.set(SettingKind::EnergyEfficient, name, place, now, "enabled=0");
         }
+        self.managers(survey);
         self.steering(survey);
         self.napi_modes(survey);
         if let Some(now) = survey.threaded.as_ref().filter(|now| *now == "0") {
@@ -172,6 +174,21 @@ impl Planner<'_> {
         }
         self.affinity_of_interrupts(survey);
         self.threads(survey);
+    }
+
+    fn managers(&mut self, survey: &InterfaceSurvey) {
+        for (manager, now) in &survey.managers {
+            let (manager, interface) = (*manager, survey.name.clone());
+            if !NetworkManager::can_name(&interface) && self.wants(SettingKind::Manager) {
+                self.plan.cannot.push(format!(
+                    "{interface}: its name has a meaning in the files of {manager}; rename the interface, or configure \
+                     {manager}"
+                ));
+                continue;
+            }
+            let place = SettingLocation::Manager { manager, interface };
+            self.set(SettingKind::Manager, Some(&survey.name), place, now, UNMANAGED);
+        }
     }
 
     fn steering(&mut self, survey: &InterfaceSurvey) {

@@ -1,6 +1,6 @@
 //! The current settings.
 
-use super::SettingLocation;
+use super::{NetworkManager, SettingLocation};
 use onbeat_realtime::CpuSet;
 
 /// The time that real-time tasks may run per period.
@@ -53,6 +53,8 @@ pub struct InterfaceSurvey {
     pub irqs: Vec<(u32, String)>,
     /// The threads of its NAPI instances.
     pub threads: Vec<NapiThread>,
+    /// The network managers that know it: `managed`, `unmanaged`.
+    pub managers: Vec<(NetworkManager, String)>,
 }
 
 /// The distribution of packets by a receive queue.

@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use onbeat_host::settings::Result;
 use onbeat_host::settings::{
-    Change, Entry, Governor, Host, InterfaceSurvey, Log, NapiThread, Outcome, PacketSteering,
-    Refusal, Report, RestoreOutcome, SettingKind, SettingLocation, Survey, Tuning, apply, plan,
-    restore, roll_back,
+    Change, Entry, Governor, Host, InterfaceSurvey, Log, NapiThread, NetworkManager, Outcome,
+    PacketSteering, Refusal, Report, RestoreOutcome, Setting, SettingKind, SettingLocation, Survey,
+    Tuning, apply, plan, restore, roll_back,
 };
 use onbeat_netdev::InterfaceIdentity;
 use proptest::prelude::*;
@@ -69,6 +69,10 @@ fn name(pid: i32) -> String {
     format!("napi/{INTERFACE}-{pid}")
 }
 
+fn managed() -> SettingLocation {
+    SettingLocation::Manager { manager: NetworkManager::Networkd, interface: interface() }
+}
+
 const THREADS: [i32; 2] = [71, 72];
 
 impl FakeHost {
@@ -94,6 +98,7 @@ impl FakeHost {
         for irq in [40, 41] {
             fake.put(SettingLocation::Irq { irq }, "0-3");
         }
+        fake.put(managed(), "managed");
         fake
     }
 
@@ -209,6 +214,10 @@ impl Host for FakeHost {
             },
             threaded,
             napi_modes: value(SettingLocation::NapiModes { interface: interface() }),
+            managers: value(managed())
+                .map(|now| (NetworkManager::Networkd, now))
+                .into_iter()
+                .collect(),
         };
         Ok(Survey {
             cpus: "0-3".parse().unwrap(),
@@ -345,6 +354,33 @@ fn only_permitted_settings_are_changed() {
         let of_threads = matches!(kind, SettingKind::NapiPriority | SettingKind::NapiAffinity);
         assert_eq!(settings.is_empty(), of_threads, "{kind}");
     }
+}
+
+/// A manager is kept away only if its setting is named, and gets the interface back.
+#[test]
+fn a_network_manager_is_kept_away_only_by_name() {
+    let mut fake = FakeHost::untuned();
+    let before = fake.state();
+    let all = Tuning { only: Tuning::default().only, ..tuning() };
+    let is_manager = |setting: &Setting| setting.kind == SettingKind::Manager;
+    let survey = fake.survey(&all).unwrap();
+    assert!(!plan(&all, &survey).settings.iter().any(is_manager));
+    let only = Tuning { only: vec![SettingKind::Manager], ..tuning() };
+    let mut log = Memory::default();
+    let report = apply(&mut fake, &mut log, &only, false).unwrap();
+    assert!(report.is_good() && report.changes.len() == 1, "{report:?}");
+    assert_eq!(fake.get(&managed()).unwrap(), "unmanaged");
+    restore(&mut fake, &mut log).unwrap();
+    assert_eq!(fake.state(), before);
+
+    // Its name would match others in the files.
+    let mut survey = survey;
+    survey.interfaces[0].name = "e*".into();
+    let found = plan(&only, &survey);
+    assert!(
+        found.settings.is_empty() && found.cannot[0].contains("rename the interface"),
+        "{found:?}"
+    );
 }
 
 #[test]
