@@ -48,10 +48,10 @@ impl NetworkManager {
     pub fn has(self, state: &str) -> bool {
         match self {
             Self::NetworkManager => value(state, "managed") == Some("true"),
-            // States before the manager has decided, and those of an interface whose file was removed.
+            // Before `initialized`, it has not decided.
             Self::Networkd => matches!(
                 value(state, "ADMIN_STATE"),
-                Some("pending" | "initialized" | "configuring" | "configured" | "failed")
+                Some("initialized" | "configuring" | "configured" | "failed")
             ),
         }
     }
@@ -80,7 +80,7 @@ impl NetworkManager {
         format!("/etc/{directory}/{name}")
     }
 
-    /// The last file that sets `managed` wins, and the first one that matches an interface.
+    /// Each file of NetworkManager adds to a list, and the first file of systemd-networkd that matches wins.
     fn place(self, interface: &str) -> (&'static str, String) {
         match self {
             Self::NetworkManager => {
@@ -90,13 +90,13 @@ impl NetworkManager {
         }
     }
 
-    /// The content of the file.
+    /// The content of the file. NetworkManager does not read `managed` of `[device]` again for a known device.
     #[must_use]
     pub fn text(self, interface: &str) -> String {
         let rule = match self {
-            Self::NetworkManager => format!(
-                "[device-onbeat-{interface}]\nmatch-device=interface-name:={interface}\nmanaged=0\n"
-            ),
+            Self::NetworkManager => {
+                format!("[keyfile]\nunmanaged-devices+=interface-name:{interface}\n")
+            }
             Self::Networkd => format!("[Match]\nName={interface}\n\n[Link]\nUnmanaged=yes\n"),
         };
         format!("# Written by onbeat doctor --fix.\n{rule}")
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(nm.source("[device]\nconnection-uuid=5-a\n"), Some("5-a"));
         assert!(!nm.has("[device]\nmanaged=false\n") && !nm.has("") && !nm.has("unmanaged=true"));
         let networkd = NetworkManager::Networkd;
-        for (state, has) in [("configured", true), ("pending", true), ("unmanaged", false)] {
+        for (state, has) in [("configured", true), ("pending", false), ("unmanaged", false)] {
             assert_eq!(networkd.has(&format!("ADMIN_STATE={state}\n")), has, "{state}");
         }
         assert!(!networkd.has("ADMIN_STATE=linger") && !networkd.has("ADMIN"));
