@@ -5,7 +5,8 @@
 //!                            path2 --- eth0 path2
 //! ```
 //!
-//! Both have software time stamps of one clock, which they have no right to set.
+//! Both have software time stamps of one clock, which they have no right to set. The node protects all frames of its host but
+//! those of PTP: a message of one path is wrong on the other.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -19,13 +20,37 @@ use onbeat_node::ptp::{PtpState, PtpStatus};
 use onbeat_testing::{TemporaryDirectory, require_that};
 use serde_json::Value;
 
-use crate::common::{GROUP, PORTS, VLAN, can_run, one_node, replicate, run, show, start, wait_for};
+use crate::common::{
+    Capture, FrameText, GROUP, Injector, PORTS, VLAN, can_run, one_node, replicate, run, show,
+    start, wait_for,
+};
+
+const PTP: u16 = 0x88f7;
+const OTHER: &str = "01:00:5e:00:00:02";
 
 const SOCKET: &str = "/run/ptp4l";
 
 /// Layer 2, a servo that locks by its second sample, and one Sync message in two seconds.
 const CONFIG: &str = "[global]\nnetwork_transport L2\ntime_stamping software\npi_proportional_const 0.7\n\
                       pi_integral_const 0.3\nlogSyncInterval 1\nlogAnnounceInterval -2\n";
+
+/// All frames of the host are numbered, and leave on both paths.
+const ALL: &str = r#"
+[[stream]]
+name = "all"
+generate = true
+member = [{ port = "host", identify = { type = "all" } }]
+egress = [{ port = "path1", tag = "r-tag" }, { port = "path2", tag = "r-tag" }]
+"#;
+
+/// The EtherType of a frame, and whether an R-TAG precedes it.
+fn ether_type(frame: &[u8]) -> (bool, u16) {
+    let at = |octet: usize| u16::from_be_bytes([frame[octet], frame[octet + 1]]);
+    match at(12) {
+        0xf1c1 => (true, at(18)),
+        other => (false, other),
+    }
+}
 
 /// A running ptp4l.
 struct Ptp4l(Child);
@@ -95,10 +120,15 @@ fn the_clock_of_ptp4l_is_reported_as_pmc_prints_it() {
         return;
     }
     let node = "[node]\nreaders = \"nogroup\"\n";
-    let world = start(&one_node(&format!("{node}{PORTS}{}", replicate("axis", GROUP, VLAN))));
+    let streams = format!("{}{ALL}", replicate("axis", GROUP, VLAN));
+    let world = start(&one_node(&format!("{node}{PORTS}{streams}")));
     assert_eq!((clock(), finding()), (None, Value::Null));
 
     let directory = TemporaryDirectory::new("ptp4l");
+    let mut paths = ["path1", "path2"].map(|path| Capture::open(&world, path, "eth0"));
+    // It announces itself to the node as master.
+    let more = format!("uds_address {}\n", directory.file("host").display());
+    let _of_host = Ptp4l::start(&world, ("host", "eth0"), (&directory, "of-host"), &more);
     let own = directory.file("socket").display().to_string();
     let more = format!("priority1 10\nuds_address {own}\n");
     let master = Ptp4l::start(&world, ("path1", "eth0"), (&directory, "master"), &more);
@@ -126,6 +156,20 @@ fn the_clock_of_ptp4l_is_reported_as_pmc_prints_it() {
         let delay = pmc("CURRENT_DATA_SET", "meanPathDelay");
         clock().and_then(|clock| clock.path_delay_ns).is_some_and(|ns| delay == format!("{ns}.0"))
     });
+    // Whatever else the host sends leaves on both paths.
+    wait_for("the silence after the start ends", || {
+        show("a").wildcards.iter().all(|wildcard| wildcard.silence_ms.is_none())
+    });
+    Injector::open(&world, "host", "eth0").send(&FrameText::new(OTHER, &[], None).octets());
+    for (path, ptp) in paths.iter_mut().zip([true, false]) {
+        let experiment = (true, u16::from_be_bytes(FrameText::ETHERTYPE));
+        wait_for("the copy of a frame", || {
+            path.take().iter().any(|frame| ether_type(frame) == experiment)
+        });
+        let seen = path.take();
+        assert!(seen.iter().all(|frame| ether_type(frame) != (true, PTP)), "a numbered message");
+        assert_eq!(seen.iter().any(|frame| ether_type(frame) == (false, PTP)), ptp);
+    }
     let line = run(&["show", "a"]).out;
     let grandmaster = pmc("TIME_STATUS_NP", "gmIdentity");
     assert!(line.contains("\nPTP ") && line.contains("by path1 (software time stamps)"), "{line}");
