@@ -50,17 +50,28 @@ impl Planner<'_> {
         let (from, count) = (stream.talker, usize::from(stream.paths));
         let rate = stream.rate();
         let available = Availability { room: &self.room, rate, transit: &self.transit };
-        let paths = self.graph.paths(from, listener, count, available);
+        let is_grouped = !self.network.groups.is_empty();
+        let paths = match count {
+            2 if !is_grouped => self.graph.pair(from, listener, available, &self.idle_costs),
+            _ => self.graph.paths(from, listener, count, available),
+        };
         if paths.len() < count {
             return self.route_shared(stream, listener);
         }
         let sum = paths.iter().flatten().map(|arc| self.graph.cost(*arc)).sum();
-        let route = Route { listeners: vec![ListenerPaths { listener, paths }] };
-        let elements = match self.network.groups.is_empty() {
-            true => Vec::new(),
-            false => route.shared(self.network),
+        let of = |paths| Route { listeners: vec![ListenerPaths { listener, paths }] };
+        let mut route = of(paths);
+        let elements = match is_grouped {
+            true => route.shared(self.network),
+            false => Vec::new(),
         };
         if elements.is_empty() {
+            if is_grouped && count == 2 {
+                let pair = of(self.graph.pair(from, listener, available, &self.idle_costs));
+                if pair.shared(self.network).is_empty() {
+                    route = pair;
+                }
+            }
             return (StreamPlan::Protected, Some(route));
         }
         let mut is_proven = false;

@@ -4,8 +4,12 @@
 //! Potentials keep the costs of the residual graph at 0 or more, so that each path is one run of Dijkstra's algorithm.
 //! All arrays are reused: a search resets the vertices and edges that the search before it changed.
 
+mod balance;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+pub use balance::BUDGET;
 
 use crate::network::{Arc, Network};
 
@@ -99,6 +103,8 @@ pub struct Graph {
     parent: Vec<u32>,
     touched: Vec<u32>,
     moved: Vec<u32>,
+    /// The number of each node in the search of a pair.
+    rank: Vec<u32>,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
     landmarks: Landmarks,
 }
@@ -154,6 +160,7 @@ impl Graph {
             parent: vec![NONE; 2 * nodes],
             touched: Vec::new(),
             moved: Vec::new(),
+            rank: vec![NONE; nodes],
             heap: BinaryHeap::new(),
             landmarks: Landmarks::default(),
         };
@@ -240,16 +247,32 @@ impl Graph {
         count: usize,
         available: Availability<'_>,
     ) -> Vec<Vec<Arc>> {
+        let paths = self.search(from, to, count, available);
+        self.reset();
+        paths
+    }
+
+    /// Returns the paths; the potentials are those of their sum.
+    fn search(
+        &mut self,
+        from: u32,
+        to: u32,
+        count: usize,
+        available: Availability<'_>,
+    ) -> Vec<Vec<Arc>> {
         self.landmarks.set_target(to);
         let found = (0..count).take_while(|_| self.augment(from, to, available)).count();
         let paths = (0..found).map(|_| self.take_path(from, to)).collect();
-        for vertex in self.moved.drain(..) {
-            self.potential[vertex as usize] = 0;
-        }
         for pair in self.used.drain(..) {
             self.flow[pair as usize] = false;
         }
         paths
+    }
+
+    fn reset(&mut self) {
+        for vertex in self.moved.drain(..) {
+            self.potential[vertex as usize] = 0;
+        }
     }
 
     /// Adds a shortest path of the residual graph to the flow.

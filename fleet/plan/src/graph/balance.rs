@@ -1,0 +1,249 @@
+//! Pairs of least sum whose delays differ least.
+//!
+//! By the potentials of a search, the pairs of least sum use tight arcs only: those whose reduced cost is 0 or less
+//! (complementary slackness). Potentials grow along them, so that they form no cycle. The pairs are built from the talker
+//! on: the path with the lower node goes on by one arc. So it meets the other path at that path's last node, or nowhere.
+//! Of the partial pairs to the same two nodes, one of least cost is extended for each difference of delays.
+
+use std::collections::BTreeMap;
+
+use super::{Availability, Graph, NONE};
+use crate::network::Arc;
+
+/// Partial pairs that a search examines.
+pub const BUDGET: usize = 4000;
+
+/// Two paths from the talker.
+#[derive(Debug, Clone, Copy)]
+struct PartialPair {
+    /// The partial pair without the last arc.
+    before: u32,
+    /// The arc by which the lower path of that pair goes on.
+    arc: Arc,
+    /// Whether the other path is the lower one then.
+    is_swapped: bool,
+    /// Delay of the lower path less that of the other one.
+    difference: i64,
+}
+
+/// The partial pairs of least cost to two nodes.
+#[derive(Debug, Default)]
+struct PairEnds {
+    cost: u64,
+    pairs: Vec<u32>,
+}
+
+/// The search of a pair.
+struct PairSearch<'a> {
+    graph: &'a Graph,
+    delays: &'a [u64],
+    pairs: Vec<PartialPair>,
+    /// By the last nodes of both paths, the lower one first.
+    ends: BTreeMap<(u32, u32), PairEnds>,
+}
+
+/// The tight arcs of pairs of least sum. Nodes have numbers in the order of their potentials.
+struct TightArcs {
+    /// By the node that they leave, each with the node that it enters.
+    leaving: Vec<Vec<(Arc, u32)>>,
+}
+
+impl Graph {
+    /// Returns a pair of least sum, fewer paths where none exists. If the delays of its paths differ, it is the pair of least
+    /// sum with the least difference. That is exact within [`BUDGET`]; beyond it, the pair is any of least sum.
+    pub fn pair(
+        &mut self,
+        from: u32,
+        to: u32,
+        available: Availability<'_>,
+        delays: &[u64],
+    ) -> Vec<Vec<Arc>> {
+        let mut paths = self.search(from, to, 2, available);
+        let delay = |path: &Vec<Arc>| path.iter().map(|arc| delays[arc.index()]).sum::<u64>();
+        if let [first, second] = &paths[..] {
+            if delay(first) != delay(second) && self.has_alternative(&paths, available) {
+                let found = self.balance(from, to, available, delays);
+                paths = found.map_or(paths, Vec::from);
+            }
+        }
+        self.reset();
+        paths
+    }
+
+    /// The potential of a vertex, with the estimate of its distance.
+    fn level(&mut self, vertex: u32) -> i64 {
+        self.potential[vertex as usize] - self.landmarks.estimate(vertex / 2)
+    }
+
+    /// The arc of an edge.
+    fn arc_of(&self, edge: u32) -> Option<Arc> {
+        let arc = (edge as usize / 2).checked_sub(self.nodes)?;
+        Some(Arc(arc as u32))
+    }
+
+    fn edges_of(&self, vertex: u32) -> std::ops::Range<usize> {
+        self.starts[vertex as usize] as usize..self.starts[vertex as usize + 1] as usize
+    }
+
+    /// Whether a further tight arc enters a node of the pair: otherwise no other pair has its sum.
+    fn has_alternative(&mut self, paths: &[Vec<Arc>], available: Availability<'_>) -> bool {
+        paths.iter().flatten().any(|own| {
+            let enters = self.heads[2 * (self.nodes + own.index())];
+            let level = self.level(enters);
+            self.edges_of(enters).any(|position| {
+                let edge = self.edges[position];
+                // The reverse edges of the arcs that enter the node.
+                let Some(arc) = self.arc_of(edge).filter(|_| edge % 2 == 1) else { return false };
+                available.room[arc.index()] >= available.rate
+                    && self.costs[edge as usize ^ 1] + self.level(self.heads[edge as usize])
+                        <= level
+                    && !paths.iter().any(|path| path.contains(&arc))
+            })
+        })
+    }
+
+    /// The tight arcs from the talker on.
+    fn tight_arcs(&mut self, from: u32, to: u32, available: Availability<'_>) -> TightArcs {
+        let mut nodes = vec![(i64::MIN, from)];
+        let mut arcs: Vec<(u32, Arc, u32)> = Vec::new();
+        let last = self.level(2 * to);
+        self.rank[from as usize] = 0;
+        let mut next = 0;
+        while let Some(&(_, node)) = nodes.get(next) {
+            next += 1;
+            if node == to {
+                continue;
+            }
+            let level = self.level(2 * node + 1);
+            for position in self.edges_of(2 * node + 1) {
+                let edge = self.edges[position];
+                if edge % 2 == 1 || self.arc_of(edge).is_none() {
+                    continue;
+                }
+                let head = self.heads[edge as usize];
+                let (head_level, head_node) = (self.level(head), head / 2);
+                let is_tight = self.costs[edge as usize] + level <= head_level;
+                if !is_tight || !self.is_open(edge, from, to, available) {
+                    continue;
+                }
+                let passes = || {
+                    let is_open = self.is_open(2 * head_node, from, to, available);
+                    is_open && head_level < last
+                };
+                if head_node != to && !(passes() && head_level <= self.level(head + 1)) {
+                    continue;
+                }
+                let arc = Arc(edge / 2 - self.nodes as u32);
+                arcs.push((node, arc, head_node));
+                if self.rank[head_node as usize] == NONE {
+                    self.rank[head_node as usize] = 0;
+                    nodes.push((head_level, head_node));
+                }
+            }
+        }
+        nodes.sort_unstable();
+        for (rank, (_, node)) in (0..).zip(&nodes) {
+            self.rank[*node as usize] = rank;
+        }
+        let mut leaving = vec![Vec::new(); nodes.len()];
+        for (tail, arc, head) in arcs {
+            leaving[self.rank[tail as usize] as usize].push((arc, self.rank[head as usize]));
+        }
+        // Without the arcs from which none leads to the listener, which is the last node.
+        for node in (0..leaving.len().saturating_sub(1)).rev() {
+            let mut own = std::mem::take(&mut leaving[node]);
+            own.retain(|(_, head)| {
+                *head as usize == nodes.len() - 1 || !leaving[*head as usize].is_empty()
+            });
+            leaving[node] = own;
+        }
+        nodes.iter().for_each(|(_, node)| self.rank[*node as usize] = NONE);
+        TightArcs { leaving }
+    }
+
+    /// The pair of least sum with the least difference; `None` beyond the budget.
+    fn balance(
+        &mut self,
+        from: u32,
+        to: u32,
+        available: Availability<'_>,
+        delays: &[u64],
+    ) -> Option<[Vec<Arc>; 2]> {
+        let tight = self.tight_arcs(from, to, available);
+        let (pairs, ends) = (Vec::new(), BTreeMap::new());
+        PairSearch { graph: self, delays, pairs, ends }.run(&tight)
+    }
+}
+
+impl PairSearch<'_> {
+    fn run(mut self, tight: &TightArcs) -> Option<[Vec<Arc>; 2]> {
+        let first = &tight.leaving[0];
+        for (number, &(arc, head)) in first.iter().enumerate() {
+            // The second path is still at the talker.
+            let difference = -(self.delays[arc.index()] as i64);
+            let before = self.pairs.len() as u32;
+            self.pairs.push(PartialPair { before: NONE, arc, is_swapped: true, difference });
+            for &(second, other) in &first[number + 1..] {
+                self.extend(before, self.graph.cost(arc), (second, other), head, tight);
+            }
+        }
+        while let Some(((low, high), ends)) = self.ends.pop_first() {
+            let difference = |pair: &u32| self.pairs[*pair as usize].difference.abs();
+            if low == high {
+                let best = ends.pairs.iter().copied().min_by_key(difference)?;
+                return Some(self.paths(best));
+            }
+            for pair in ends.pairs {
+                for &next in &tight.leaving[low as usize] {
+                    self.extend(pair, ends.cost, next, high, tight);
+                }
+            }
+            if self.pairs.len() > BUDGET {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Extends the lower path of a pair by an arc; `other` is the last node of the other path.
+    fn extend(
+        &mut self,
+        before: u32,
+        cost: u64,
+        (arc, head): (Arc, u32),
+        other: u32,
+        tight: &TightArcs,
+    ) {
+        if head == other && head as usize != tight.leaving.len() - 1 {
+            return;
+        }
+        let is_swapped = other < head;
+        let own = self.pairs[before as usize].difference + self.delays[arc.index()] as i64;
+        let difference = if is_swapped { -own } else { own };
+        let cost = cost + self.graph.cost(arc);
+        let ends = self.ends.entry((head.min(other), head.max(other))).or_default();
+        let is_known = |pair: &u32| self.pairs[*pair as usize].difference == difference;
+        if ends.pairs.is_empty() || cost < ends.cost {
+            ends.pairs.clear();
+            ends.cost = cost;
+        } else if cost > ends.cost || ends.pairs.iter().any(is_known) {
+            return;
+        }
+        ends.pairs.push(self.pairs.len() as u32);
+        self.pairs.push(PartialPair { before, arc, is_swapped, difference });
+    }
+
+    /// The paths of a pair.
+    fn paths(&self, pair: u32) -> [Vec<Arc>; 2] {
+        let mut paths = [Vec::new(), Vec::new()];
+        let (mut next, mut lower) = (pair, 0);
+        while let Some(pair) = self.pairs.get(next as usize) {
+            // The path that went on was the lower one.
+            lower ^= usize::from(pair.is_swapped);
+            paths[lower].push(pair.arc);
+            next = pair.before;
+        }
+        paths.iter_mut().for_each(|path| path.reverse());
+        paths
+    }
+}
