@@ -61,8 +61,9 @@ impl Graph {
         let mut paths = self.search(from, to, 2, available);
         let delay = |path: &Vec<Arc>| path.iter().map(|arc| delays[arc.index()]).sum::<u64>();
         if let [first, second] = &paths[..] {
-            if delay(first) != delay(second) && self.has_alternative(&paths, available) {
-                let found = self.balance(from, to, available, delays);
+            if delay(first) != delay(second) {
+                let own = first.len() + second.len();
+                let found = self.balance([from, to], available, delays, own);
                 paths = found.map_or(paths, Vec::from);
             }
         }
@@ -85,91 +86,92 @@ impl Graph {
         self.starts[vertex as usize] as usize..self.starts[vertex as usize + 1] as usize
     }
 
-    /// Whether a further tight arc enters a node of the pair: otherwise no other pair has its sum.
-    fn has_alternative(&mut self, paths: &[Vec<Arc>], available: Availability<'_>) -> bool {
-        paths.iter().flatten().any(|own| {
-            let enters = self.heads[2 * (self.nodes + own.index())];
-            let level = self.level(enters);
-            self.edges_of(enters).any(|position| {
-                let edge = self.edges[position];
-                // The reverse edges of the arcs that enter the node.
-                let Some(arc) = self.arc_of(edge).filter(|_| edge % 2 == 1) else { return false };
-                available.room[arc.index()] >= available.rate
-                    && self.costs[edge as usize ^ 1] + self.level(self.heads[edge as usize])
-                        <= level
-                    && !paths.iter().any(|path| path.contains(&arc))
-            })
-        })
-    }
-
-    /// The tight arcs from the talker on.
-    fn tight_arcs(&mut self, from: u32, to: u32, available: Availability<'_>) -> TightArcs {
-        let mut nodes = vec![(i64::MIN, from)];
-        let mut arcs: Vec<(u32, Arc, u32)> = Vec::new();
-        let last = self.level(2 * to);
-        self.rank[from as usize] = 0;
-        let mut next = 0;
-        while let Some(&(_, node)) = nodes.get(next) {
-            next += 1;
-            if node == to {
-                continue;
-            }
-            let level = self.level(2 * node + 1);
-            for position in self.edges_of(2 * node + 1) {
-                let edge = self.edges[position];
-                if edge % 2 == 1 || self.arc_of(edge).is_none() {
-                    continue;
-                }
-                let head = self.heads[edge as usize];
-                let (head_level, head_node) = (self.level(head), head / 2);
-                let is_tight = self.costs[edge as usize] + level <= head_level;
-                if !is_tight || !self.is_open(edge, from, to, available) {
-                    continue;
-                }
-                let passes = || {
-                    let is_open = self.is_open(2 * head_node, from, to, available);
-                    is_open && head_level < last
-                };
-                if head_node != to && !(passes() && head_level <= self.level(head + 1)) {
-                    continue;
-                }
-                let arc = Arc(edge / 2 - self.nodes as u32);
-                arcs.push((node, arc, head_node));
-                if self.rank[head_node as usize] == NONE {
-                    self.rank[head_node as usize] = 0;
-                    nodes.push((head_level, head_node));
-                }
-            }
-        }
-        nodes.sort_unstable();
-        for (rank, (_, node)) in (0..).zip(&nodes) {
-            self.rank[*node as usize] = rank;
-        }
-        let mut leaving = vec![Vec::new(); nodes.len()];
-        for (tail, arc, head) in arcs {
-            leaving[self.rank[tail as usize] as usize].push((arc, self.rank[head as usize]));
-        }
-        // Without the arcs from which none leads to the listener, which is the last node.
-        for node in (0..leaving.len().saturating_sub(1)).rev() {
-            let mut own = std::mem::take(&mut leaving[node]);
-            own.retain(|(_, head)| {
-                *head as usize == nodes.len() - 1 || !leaving[*head as usize].is_empty()
-            });
-            leaving[node] = own;
-        }
-        nodes.iter().for_each(|(_, node)| self.rank[*node as usize] = NONE);
-        TightArcs { leaving }
-    }
-
-    /// The pair of least sum with the least difference; `None` beyond the budget.
-    fn balance(
+    /// The tight arcs of paths between two nodes; `None` if they are only those of a pair, which has this number of arcs.
+    fn tight_arcs(
         &mut self,
         from: u32,
         to: u32,
         available: Availability<'_>,
+        own: usize,
+    ) -> Option<TightArcs> {
+        let mut nodes = vec![(i64::MAX, to)];
+        let mut arcs: Vec<(u32, Arc, u32)> = Vec::with_capacity(own);
+        let first = self.level(2 * from + 1);
+        self.rank[to as usize] = 0;
+        let mut next = 0;
+        while let Some(&(_, node)) = nodes.get(next) {
+            next += 1;
+            if node == from {
+                continue;
+            }
+            let level = self.level(2 * node);
+            for position in self.edges_of(2 * node) {
+                // The arcs that enter the node are those of the reverse edges that leave it.
+                let edge = self.edges[position];
+                let Some(arc) = self.arc_of(edge).filter(|_| edge % 2 == 1) else { continue };
+                let tail = self.heads[edge as usize];
+                let tail_level = self.level(tail);
+                let is_tight = self.costs[edge as usize ^ 1] + tail_level <= level;
+                if !is_tight || tail_level < first || available.room[arc.index()] < available.rate {
+                    continue;
+                }
+                let tail_node = tail / 2;
+                let mut entered = i64::MIN;
+                if tail_node != from {
+                    entered = self.level(tail - 1);
+                    let is_tight = first < entered && entered <= tail_level;
+                    if !is_tight || tail_node == to || !available.transit[tail_node as usize] {
+                        continue;
+                    }
+                }
+                arcs.push((tail_node, arc, node));
+                if self.rank[tail_node as usize] == NONE {
+                    self.rank[tail_node as usize] = 0;
+                    nodes.push((entered, tail_node));
+                }
+            }
+        }
+        let tight = (arcs.len() > own).then(|| self.in_order(&mut nodes, &arcs)).flatten();
+        nodes.iter().for_each(|(_, node)| self.rank[*node as usize] = NONE);
+        tight.filter(|tight| tight.leaving.iter().map(Vec::len).sum::<usize>() > own)
+    }
+
+    /// Arcs by nodes in the order of their potentials, without those to which no tight arcs lead.
+    fn in_order(
+        &mut self,
+        nodes: &mut [(i64, u32)],
+        arcs: &[(u32, Arc, u32)],
+    ) -> Option<TightArcs> {
+        nodes.sort_unstable();
+        for (rank, (_, node)) in (0..).zip(&*nodes) {
+            self.rank[*node as usize] = rank;
+        }
+        let mut leaving = vec![Vec::new(); nodes.len()];
+        for (tail, arc, head) in arcs {
+            leaving[self.rank[*tail as usize] as usize].push((*arc, self.rank[*head as usize]));
+        }
+        let mut is_reached = vec![false; nodes.len()];
+        *is_reached.first_mut()? = true;
+        for node in 0..nodes.len() {
+            match is_reached[node] {
+                true => {
+                    leaving[node].iter().for_each(|(_, head)| is_reached[*head as usize] = true)
+                }
+                false => leaving[node].clear(),
+            }
+        }
+        Some(TightArcs { leaving })
+    }
+
+    /// The pair of least sum with the least difference; `None` if there is one only, which has `own` arcs, or beyond the budget.
+    fn balance(
+        &mut self,
+        [from, to]: [u32; 2],
+        available: Availability<'_>,
         delays: &[u64],
+        own: usize,
     ) -> Option<[Vec<Arc>; 2]> {
-        let tight = self.tight_arcs(from, to, available);
+        let tight = self.tight_arcs(from, to, available, own)?;
         let (pairs, ends) = (Vec::new(), BTreeMap::new());
         PairSearch { graph: self, delays, pairs, ends }.run(&tight)
     }

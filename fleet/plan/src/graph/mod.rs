@@ -106,6 +106,7 @@ pub struct Graph {
     /// The number of each node in the search of a pair.
     rank: Vec<u32>,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
+    near: Vec<u32>,
     landmarks: Landmarks,
 }
 
@@ -162,6 +163,7 @@ impl Graph {
             moved: Vec::new(),
             rank: vec![NONE; nodes],
             heap: BinaryHeap::new(),
+            near: Vec::new(),
             landmarks: Landmarks::default(),
         };
         for element in 0..single {
@@ -282,7 +284,15 @@ impl Graph {
         self.touched.push(source);
         self.heap.push(Reverse((0, source)));
         let mut reached = false;
-        while let Some(Reverse((distance, vertex))) = self.heap.pop() {
+        let mut current = 0;
+        loop {
+            // Vertices at the distance of the last one are no matter of the heap.
+            let next = self.near.pop().map(|vertex| (current, vertex));
+            let Some((distance, vertex)) = next.or_else(|| self.heap.pop().map(|next| next.0))
+            else {
+                break;
+            };
+            current = distance;
             if self.done[vertex as usize] {
                 continue;
             }
@@ -308,7 +318,10 @@ impl Graph {
                     }
                     self.distance[head] = through;
                     self.parent[head] = edge;
-                    self.heap.push(Reverse((through, head as u32)));
+                    match through == distance {
+                        true => self.near.push(head as u32),
+                        false => self.heap.push(Reverse((through, head as u32))),
+                    }
                 }
             }
         }
@@ -316,6 +329,7 @@ impl Graph {
             self.send(source, target);
         }
         self.heap.clear();
+        self.near.clear();
         for vertex in self.touched.drain(..) {
             self.distance[vertex as usize] = u64::MAX;
             self.done[vertex as usize] = false;
@@ -343,6 +357,12 @@ impl Graph {
         }
     }
 
+    /// The node or arc of a pair of edges.
+    fn element(&self, pair: usize) -> usize {
+        let single = self.nodes + self.arcs;
+        if pair < single { pair } else { pair - single }
+    }
+
     fn is_open(&self, edge: u32, from: u32, to: u32, available: Availability<'_>) -> bool {
         let pair = edge as usize / 2;
         if edge % 2 == 1 {
@@ -351,7 +371,7 @@ impl Graph {
         if self.flow[pair] {
             return false;
         }
-        let element = pair % (self.nodes + self.arcs);
+        let element = self.element(pair);
         match element.checked_sub(self.nodes) {
             Some(arc) => available.room[arc] >= available.rate,
             None => {
@@ -371,7 +391,7 @@ impl Graph {
             let is_next = |edge: &&u32| **edge % 2 == 0 && self.flow[**edge as usize / 2];
             let Some(&edge) = leaving.iter().find(is_next) else { break };
             self.flow[edge as usize / 2] = false;
-            let element = edge as usize / 2 % (self.nodes + self.arcs);
+            let element = self.element(edge as usize / 2);
             if let Some(arc) = element.checked_sub(self.nodes) {
                 path.push(Arc(arc as u32));
             }
