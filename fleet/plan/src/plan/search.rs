@@ -2,6 +2,7 @@
 
 use super::planner::Planner;
 use super::{Refusal, StreamPlan, StreamResult};
+use crate::blocks::BlockPassage;
 use crate::graph::{Availability, Graph};
 use crate::ladder::{self, RecoverAt};
 use crate::network::{Arc, Stream};
@@ -49,6 +50,9 @@ impl Planner<'_> {
     fn route_one(&mut self, stream: &Stream, listener: u32) -> StreamResult {
         let (from, count) = (stream.talker, usize::from(stream.paths));
         let rate = stream.rate();
+        if count > 1 && !self.blocks.has_pair(from, listener) {
+            return self.route_shared(stream, listener);
+        }
         let available = Availability { room: &self.room, rate, transit: &self.transit };
         let is_grouped = !self.network.groups.is_empty();
         let paths = match count {
@@ -92,6 +96,11 @@ impl Planner<'_> {
         if let Some(refusal) = self.missing_capacity(stream, listener) {
             return (StreamPlan::Refused(refusal), None);
         }
+        if let Some(paths) = self.pairs_of_blocks(stream, listener) {
+            let route = Route { listeners: vec![ListenerPaths { listener, paths }] };
+            let elements = route.shared(self.network);
+            return (StreamPlan::Shared { elements, is_proven: true }, Some(route));
+        }
         let graph = self.sharing.get_or_insert_with(|| {
             let mut graph = Graph::new(self.network, true);
             self.network.arcs().for_each(|arc| graph.set_cost(arc, self.idle_costs[arc.index()]));
@@ -108,6 +117,40 @@ impl Planner<'_> {
         let route = Route { listeners: vec![ListenerPaths { listener, paths }] };
         let elements = route.shared(self.network);
         (StreamPlan::Shared { elements, is_proven: true }, Some(route))
+    }
+
+    /// The two paths that share the fewest elements, if they are the pairs of several blocks one after another.
+    fn pairs_of_blocks(&mut self, stream: &Stream, listener: u32) -> Option<Vec<Vec<Arc>>> {
+        let passages = self.blocks.between(stream.talker, listener)?;
+        let relays = passages.iter().skip(1).map(|passage| passage.from as usize);
+        if stream.paths != 2 || !relays.into_iter().all(|relay| self.transit[relay]) {
+            return None;
+        }
+        let rate = stream.rate();
+        let available = Availability { room: &self.room, rate, transit: &self.transit };
+        let mut paths = vec![Vec::new(), Vec::new()];
+        let mut delays = [0, 0];
+        for BlockPassage { from, to, is_bridge } in passages {
+            let mut found = match is_bridge {
+                true => self.graph.paths(from, to, 1, available),
+                false => self.graph.pair(from, to, available, &self.idle_costs),
+            };
+            if is_bridge {
+                found.push(found.first()?.clone());
+            }
+            let delay = |path: &Vec<Arc>| -> u64 {
+                path.iter().map(|arc| self.idle_costs[arc.index()]).sum()
+            };
+            // The slower path goes on by the faster one.
+            found.sort_by_key(delay);
+            let [fast, slow] = &found[..] else { return None };
+            let slower = usize::from(delays[1] > delays[0]);
+            for (path, own) in [(slower, fast), (1 - slower, slow)] {
+                delays[path] += delay(own);
+                paths[path].extend_from_slice(own);
+            }
+        }
+        Some(paths)
     }
 
     /// Returns the full arcs, if the stream would have its paths in the idle network.

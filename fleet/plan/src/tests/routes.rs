@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::random::{self, Random};
+use crate::blocks::Blocks;
 use crate::failure;
 use crate::graph::{Availability, Graph};
 use crate::network::{Arc, Group, Network, Stream};
@@ -509,4 +510,97 @@ fn a_plan_has_the_least_difference_unless_its_pair_shares_a_group_or_is_kept() {
     assert!(is_crossed(&plan(&grouped)));
     let again = Plan::new(&network, &previous(&network, &other));
     assert_eq!((again.kept, &again.routes), (1, &other.routes));
+}
+
+#[test]
+fn paths_that_must_share_elements_share_the_fewest_and_have_the_least_sum() {
+    let mut random = Random(22);
+    let (mut shared, mut disjoint) = (0, 0);
+    for _ in 0..3000 {
+        let nodes = 3 + random.below(14);
+        let further = random.below(nodes);
+        let mut network = random::connected(&mut random, nodes, further);
+        let (from, to) = (random.below(nodes), random.below(nodes));
+        if from == to {
+            continue;
+        }
+        for node in &mut network.nodes {
+            node.relay = random.below(12) > 0;
+        }
+        network.streams.push(random::stream(0, from, &[to]));
+        // Some links have no room.
+        for link in &mut network.links {
+            link.speed_mbps = if random.below(12) > 0 { 1000 } else { 1 };
+        }
+        let cost = |arc: Arc| network.idle_cost(arc);
+        let rate = network.streams[0].rate();
+        let room: Vec<u64> = network.arcs().map(|arc| network.capacity(arc)).collect();
+        let transit: Vec<bool> = network.nodes.iter().map(|node| node.relay).collect();
+        let available = Availability { room: &room, rate, transit: &transit };
+        let [mut plain, mut sharing] = [false, true].map(|sharing| {
+            let mut graph = Graph::new(&network, sharing);
+            network.arcs().for_each(|arc| graph.set_cost(arc, cost(arc)));
+            graph
+        });
+        let is_disjoint = plain.paths(from as u32, to as u32, 2, available).len() == 2;
+        let plan = plan(&network);
+        let Some(route) = &plan.routes[0] else { continue };
+        assert_eq!(plan.streams[0] == StreamPlan::Protected, is_disjoint);
+        let paths = sharing.paths(from as u32, to as u32, 2, available);
+        let judge = Route { listeners: vec![ListenerPaths { listener: to as u32, paths }] };
+        let of = |route: &Route| {
+            let sum: u64 = route.paths().flatten().map(|arc| cost(*arc)).sum();
+            (route.shared(&network).len(), sum)
+        };
+        assert_eq!(of(route), of(&judge), "{from} {to} {network:?}");
+        shared += usize::from(!is_disjoint);
+        disjoint += usize::from(is_disjoint);
+    }
+    assert!(shared > 500 && disjoint > 500, "{shared} {disjoint}");
+}
+
+#[test]
+fn blocks_contain_all_disjoint_pairs() {
+    let mut random = Random(23);
+    let (mut apart, mut joined, mut pieces) = (0, 0, 0);
+    for _ in 0..600 {
+        let nodes = 2 + random.below(12);
+        let further = random.below(nodes);
+        let mut links = random::connected(&mut random, nodes, further).links;
+        links.truncate(links.len() - random.below(2).min(links.len()));
+        let mut network = random::network(nodes, &[]);
+        network.links = links;
+        let blocks = Blocks::new(&network);
+        let mut graph = Graph::new(&network, false);
+        let (room, transit) = (vec![1; 2 * network.links.len()], vec![true; nodes]);
+        let available = Availability { room: &room, rate: 1, transit: &transit };
+        for (from, to) in (0..nodes as u32).flat_map(|a| (0..nodes as u32).map(move |b| (a, b))) {
+            if from == to {
+                continue;
+            }
+            let has_pair = graph.paths(from, to, 2, available).len() == 2;
+            assert_eq!(blocks.has_pair(from, to), has_pair, "{from} {to} {network:?}");
+            // The inner nodes of the passages are those without which no path exists.
+            let mut needed = |node: &u32| {
+                let mut transit = transit.clone();
+                transit[*node as usize] = false;
+                let without = Availability { room: &room, rate: 1, transit: &transit };
+                graph.paths(from, to, 1, without).is_empty()
+            };
+            let passages = blocks.between(from, to);
+            assert_eq!(passages.is_none(), needed(&from), "{from} {to} {network:?}");
+            let Some(passages) = passages else {
+                pieces += 1;
+                continue;
+            };
+            let mut inner: Vec<u32> = passages[1..].iter().map(|passage| passage.from).collect();
+            inner.sort_unstable();
+            let mut all = (0..nodes as u32).filter(|node| ![from, to].contains(node));
+            let judge: Vec<u32> = all.by_ref().filter(&mut needed).collect();
+            assert_eq!(inner, judge, "{from} {to} {network:?}");
+            apart += usize::from(!has_pair);
+            joined += usize::from(has_pair);
+        }
+    }
+    assert!(apart > 1000 && joined > 1000 && pieces > 100, "{apart} {joined} {pieces}");
 }
