@@ -63,12 +63,27 @@ impl Graph {
         if let [first, second] = &paths[..] {
             if delay(first) != delay(second) {
                 let own = first.len() + second.len();
+                self.mark(&paths, true);
                 let found = self.balance([from, to], available, delays, own);
+                self.mark(&paths, false);
                 paths = found.map_or(paths, Vec::from);
             }
         }
         self.reset();
         paths
+    }
+
+    /// Marks the nodes and arcs of paths as those with a flow.
+    fn mark(&mut self, paths: &[Vec<Arc>], is_used: bool) {
+        for path in paths {
+            for (position, arc) in path.iter().enumerate() {
+                let pair = self.nodes + arc.index();
+                self.flow[pair] = is_used;
+                if position > 0 {
+                    self.flow[self.heads[2 * pair + 1] as usize / 2] = is_used;
+                }
+            }
+        }
     }
 
     /// The potential of a vertex, with the estimate of its distance.
@@ -131,36 +146,78 @@ impl Graph {
                 }
             }
         }
-        let tight = (arcs.len() > own).then(|| self.in_order(&mut nodes, &arcs)).flatten();
+        let is_larger = arcs.len() > own && self.has_cycle(&mut nodes, &arcs);
+        let tight = is_larger.then(|| self.in_order(&nodes, &arcs));
         nodes.iter().for_each(|(_, node)| self.rank[*node as usize] = NONE);
-        tight.filter(|tight| tight.leaving.iter().map(Vec::len).sum::<usize>() > own)
+        tight
     }
 
-    /// Arcs by nodes in the order of their potentials, without those to which no tight arcs lead.
-    fn in_order(
-        &mut self,
-        nodes: &mut [(i64, u32)],
-        arcs: &[(u32, Arc, u32)],
-    ) -> Option<TightArcs> {
+    /// Whether the tight arcs contain a further pair: whether edges of the residual graph with the reduced cost 0 form a
+    /// cycle. Numbers the nodes in the order of their potentials.
+    fn has_cycle(&mut self, nodes: &mut [(i64, u32)], arcs: &[(u32, Arc, u32)]) -> bool {
         nodes.sort_unstable();
         for (rank, (_, node)) in (0..).zip(&*nodes) {
             self.rank[*node as usize] = rank;
         }
+        let mut edges: Vec<(u32, u32)> = Vec::with_capacity(arcs.len() + nodes.len());
+        let mut add = |is_used: bool, reduced: i64, from: u32, to: u32| match is_used {
+            false => edges.push((from, to)),
+            true if reduced == 0 => edges.push((to, from)),
+            true => {}
+        };
+        for &(tail, arc, head) in arcs {
+            let reduced = self.cost(arc) as i64 + self.level(2 * tail + 1) - self.level(2 * head);
+            let is_used = self.flow[self.nodes + arc.index()];
+            let [tail, head] = [tail, head].map(|node| self.rank[node as usize]);
+            add(is_used, reduced, 2 * tail + 1, 2 * head);
+        }
+        for &(_, node) in &nodes[1..nodes.len() - 1] {
+            let reduced = self.level(2 * node) - self.level(2 * node + 1);
+            let rank = self.rank[node as usize];
+            add(self.flow[node as usize], reduced, 2 * rank, 2 * rank + 1);
+        }
+        edges.sort_unstable();
+        // Vertices that no remaining edge enters are removed one after another.
+        let mut starts = vec![0u32; 2 * nodes.len() + 1];
+        let mut entering = vec![0u32; 2 * nodes.len()];
+        for (from, to) in &edges {
+            starts[*from as usize + 1] += 1;
+            entering[*to as usize] += 1;
+        }
+        for vertex in 0..2 * nodes.len() {
+            starts[vertex + 1] += starts[vertex];
+        }
+        let mut free: Vec<usize> = (0..entering.len()).filter(|v| entering[*v] == 0).collect();
+        let mut removed = 0;
+        while let Some(vertex) = free.pop() {
+            for (_, to) in &edges[starts[vertex] as usize..starts[vertex + 1] as usize] {
+                removed += 1;
+                entering[*to as usize] -= 1;
+                if entering[*to as usize] == 0 {
+                    free.push(*to as usize);
+                }
+            }
+        }
+        removed < edges.len()
+    }
+
+    /// Arcs by nodes in the order of their potentials, without those to which no tight arcs lead.
+    fn in_order(&self, nodes: &[(i64, u32)], arcs: &[(u32, Arc, u32)]) -> TightArcs {
         let mut leaving = vec![Vec::new(); nodes.len()];
         for (tail, arc, head) in arcs {
             leaving[self.rank[*tail as usize] as usize].push((*arc, self.rank[*head as usize]));
         }
         let mut is_reached = vec![false; nodes.len()];
-        *is_reached.first_mut()? = true;
+        is_reached[0] = true;
         for node in 0..nodes.len() {
             match is_reached[node] {
                 true => {
-                    leaving[node].iter().for_each(|(_, head)| is_reached[*head as usize] = true)
+                    leaving[node].iter().for_each(|(_, head)| is_reached[*head as usize] = true);
                 }
                 false => leaving[node].clear(),
             }
         }
-        Some(TightArcs { leaving })
+        TightArcs { leaving }
     }
 
     /// The pair of least sum with the least difference; `None` if there is one only, which has `own` arcs, or beyond the budget.

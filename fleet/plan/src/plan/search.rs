@@ -131,10 +131,7 @@ impl Planner<'_> {
         let mut paths = vec![Vec::new(), Vec::new()];
         let mut delays = [0, 0];
         for BlockPassage { from, to, is_bridge } in passages {
-            let mut found = match is_bridge {
-                true => self.graph.paths(from, to, 1, available),
-                false => self.graph.pair(from, to, available, &self.idle_costs),
-            };
+            let mut found = self.graph.paths(from, to, if is_bridge { 1 } else { 2 }, available);
             if is_bridge {
                 found.push(found.first()?.clone());
             }
