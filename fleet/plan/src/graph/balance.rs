@@ -13,6 +13,12 @@ use crate::network::Arc;
 /// Partial pairs that a search examines.
 pub const BUDGET: usize = 4000;
 
+/// The side of a pair on which a node is: none, one of its paths, or both ends.
+const OUTSIDE: u8 = 0;
+const FIRST: u8 = 1;
+const SECOND: u8 = 2;
+const END: u8 = 3;
+
 /// Two paths from the talker.
 #[derive(Debug, Clone, Copy)]
 struct PartialPair {
@@ -73,14 +79,21 @@ impl Graph {
         paths
     }
 
-    /// Marks the nodes and arcs of paths as those with a flow.
+    /// Marks the arcs of a pair as those with a flow, and sets the sides of its nodes.
     fn mark(&mut self, paths: &[Vec<Arc>], is_used: bool) {
-        for path in paths {
+        for (path, side) in paths.iter().zip([FIRST, SECOND]) {
             for (position, arc) in path.iter().enumerate() {
                 let pair = self.nodes + arc.index();
                 self.flow[pair] = is_used;
-                if position > 0 {
-                    self.flow[self.heads[2 * pair + 1] as usize / 2] = is_used;
+                let side = match is_used {
+                    true if position + 1 == path.len() => END,
+                    true => side,
+                    false => OUTSIDE,
+                };
+                self.side[self.heads[2 * pair] as usize / 2] = side;
+                if position == 0 {
+                    let tail = self.heads[2 * pair + 1] as usize / 2;
+                    self.side[tail] = if is_used { END } else { OUTSIDE };
                 }
             }
         }
@@ -146,63 +159,38 @@ impl Graph {
                 }
             }
         }
-        let is_larger = arcs.len() > own && self.has_cycle(&mut nodes, &arcs);
-        let tight = is_larger.then(|| self.in_order(&nodes, &arcs));
+        let has_alternative = arcs.len() > own && self.has_alternative(&arcs);
+        let tight = has_alternative.then(|| self.in_order(&mut nodes, &arcs));
         nodes.iter().for_each(|(_, node)| self.rank[*node as usize] = NONE);
         tight
     }
 
-    /// Whether the tight arcs contain a further pair: whether edges of the residual graph with the reduced cost 0 form a
-    /// cycle. Numbers the nodes in the order of their potentials.
-    fn has_cycle(&mut self, nodes: &mut [(i64, u32)], arcs: &[(u32, Arc, u32)]) -> bool {
+    /// Whether further tight arcs can be of another pair. All of them leading from one path to the other cannot: no arc
+    /// leads back.
+    fn has_alternative(&self, arcs: &[(u32, Arc, u32)]) -> bool {
+        let mut is_crossed = [false; 2];
+        arcs.iter().filter(|(_, arc, _)| !self.flow[self.nodes + arc.index()]).any(|arc| {
+            match [arc.0, arc.2].map(|node| self.side[node as usize]) {
+                [OUTSIDE, _] => false,
+                [FIRST, SECOND] => {
+                    is_crossed[0] = true;
+                    is_crossed[1]
+                }
+                [SECOND, FIRST] => {
+                    is_crossed[1] = true;
+                    is_crossed[0]
+                }
+                _ => true,
+            }
+        })
+    }
+
+    /// Arcs by nodes in the order of their potentials, without those to which no tight arcs lead.
+    fn in_order(&mut self, nodes: &mut [(i64, u32)], arcs: &[(u32, Arc, u32)]) -> TightArcs {
         nodes.sort_unstable();
         for (rank, (_, node)) in (0..).zip(&*nodes) {
             self.rank[*node as usize] = rank;
         }
-        let mut edges: Vec<(u32, u32)> = Vec::with_capacity(arcs.len() + nodes.len());
-        let mut add = |is_used: bool, reduced: i64, from: u32, to: u32| match is_used {
-            false => edges.push((from, to)),
-            true if reduced == 0 => edges.push((to, from)),
-            true => {}
-        };
-        for &(tail, arc, head) in arcs {
-            let reduced = self.cost(arc) as i64 + self.level(2 * tail + 1) - self.level(2 * head);
-            let is_used = self.flow[self.nodes + arc.index()];
-            let [tail, head] = [tail, head].map(|node| self.rank[node as usize]);
-            add(is_used, reduced, 2 * tail + 1, 2 * head);
-        }
-        for &(_, node) in &nodes[1..nodes.len() - 1] {
-            let reduced = self.level(2 * node) - self.level(2 * node + 1);
-            let rank = self.rank[node as usize];
-            add(self.flow[node as usize], reduced, 2 * rank, 2 * rank + 1);
-        }
-        edges.sort_unstable();
-        // Vertices that no remaining edge enters are removed one after another.
-        let mut starts = vec![0u32; 2 * nodes.len() + 1];
-        let mut entering = vec![0u32; 2 * nodes.len()];
-        for (from, to) in &edges {
-            starts[*from as usize + 1] += 1;
-            entering[*to as usize] += 1;
-        }
-        for vertex in 0..2 * nodes.len() {
-            starts[vertex + 1] += starts[vertex];
-        }
-        let mut free: Vec<usize> = (0..entering.len()).filter(|v| entering[*v] == 0).collect();
-        let mut removed = 0;
-        while let Some(vertex) = free.pop() {
-            for (_, to) in &edges[starts[vertex] as usize..starts[vertex + 1] as usize] {
-                removed += 1;
-                entering[*to as usize] -= 1;
-                if entering[*to as usize] == 0 {
-                    free.push(*to as usize);
-                }
-            }
-        }
-        removed < edges.len()
-    }
-
-    /// Arcs by nodes in the order of their potentials, without those to which no tight arcs lead.
-    fn in_order(&self, nodes: &[(i64, u32)], arcs: &[(u32, Arc, u32)]) -> TightArcs {
         let mut leaving = vec![Vec::new(); nodes.len()];
         for (tail, arc, head) in arcs {
             leaving[self.rank[*tail as usize] as usize].push((*arc, self.rank[*head as usize]));

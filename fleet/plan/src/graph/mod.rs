@@ -105,6 +105,7 @@ pub struct Graph {
     moved: Vec<u32>,
     /// The number of each node in the search of a pair.
     rank: Vec<u32>,
+    side: Vec<u8>,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
     near: Vec<u32>,
     landmarks: Landmarks,
@@ -162,6 +163,7 @@ impl Graph {
             touched: Vec::new(),
             moved: Vec::new(),
             rank: vec![NONE; nodes],
+            side: vec![0; nodes],
             heap: BinaryHeap::new(),
             near: Vec::new(),
             landmarks: Landmarks::default(),
