@@ -29,6 +29,36 @@ pub struct DelayBounds {
     pub queue_ns: Vec<u64>,
     /// Whether a fixed point exists.
     pub is_bounded: bool,
+    /// The times of each arc.
+    arcs: Vec<ArcTimes>,
+}
+
+/// The times of an arc, side by side in memory.
+#[derive(Debug, Clone, Copy)]
+struct ArcTimes {
+    /// Longest time from the queue to that of the next arc, in nanoseconds.
+    longest_ns: u64,
+    /// Propagation delay, in nanoseconds.
+    delay_ns: u64,
+    speed_mbps: u32,
+}
+
+impl ArcTimes {
+    fn new(network: &Network, arc: Arc, queue_ns: u64) -> Self {
+        let (_, to) = network.ends(arc);
+        let link = &network.links[arc.link()];
+        let forwarding_ns = network.nodes[to as usize].forwarding_ns;
+        Self {
+            longest_ns: queue_ns + link.delay_ns + forwarding_ns,
+            delay_ns: link.delay_ns,
+            speed_mbps: link.speed_mbps,
+        }
+    }
+
+    /// The time without other frames.
+    fn shortest_ns(&self, octets: u64) -> u64 {
+        self.delay_ns + (octets * 8000).div_ceil(self.speed_mbps.into())
+    }
 }
 
 /// Shortest and longest delay of a stream to a listener, over all paths, in nanoseconds.
@@ -123,33 +153,27 @@ pub(crate) fn bounds_of(network: &Network, routed: &[RoutedStream<'_>]) -> Delay
     }
     let mut queues = Queues::new(network, &flows, &steps, &joins);
     let is_bounded = queues.solve();
-    DelayBounds { queue_ns: queues.queue_ns, is_bounded }
-}
-
-/// Propagation and the longest time in the node at the end of an arc.
-fn fixed_ns(network: &Network, arc: Arc) -> u64 {
-    let (_, to) = network.ends(arc);
-    network.links[arc.link()].delay_ns + network.nodes[to as usize].forwarding_ns
+    let queue_ns = queues.queue_ns;
+    let times = network.arcs().map(|arc| ArcTimes::new(network, arc, queue_ns[arc.index()]));
+    let arcs = times.collect();
+    DelayBounds { queue_ns, is_bounded, arcs }
 }
 
 impl DelayBounds {
     /// The delay range of one path.
     #[must_use]
-    pub fn path(&self, network: &Network, stream: &Stream, path: &[Arc]) -> (u64, u64) {
+    pub fn path(&self, stream: &Stream, path: &[Arc]) -> (u64, u64) {
         let octets = stream.octets() - u64::from(crate::network::GAP);
         // Most links of a path have one speed.
         let (mut speed, mut line_ns) = (0, 0);
-        let mut own = |arc: &Arc| {
-            let link = &network.links[arc.link()];
-            if link.speed_mbps != speed {
-                (speed, line_ns) = (link.speed_mbps, network.line_time(*arc, octets));
+        path.iter().fold((0, 0), |(shortest, longest), arc| {
+            let times = &self.arcs[arc.index()];
+            let delay_ns = times.delay_ns;
+            if times.speed_mbps != speed {
+                (speed, line_ns) = (times.speed_mbps, times.shortest_ns(octets) - delay_ns);
             }
-            link.delay_ns + line_ns
-        };
-        let shortest = path.iter().map(&mut own).sum();
-        let longest =
-            path.iter().map(|arc| self.queue_ns[arc.index()] + fixed_ns(network, *arc)).sum();
-        (shortest, longest)
+            (shortest + delay_ns + line_ns, longest + times.longest_ns)
+        })
     }
 
     /// The delay range of a listener.
@@ -162,7 +186,7 @@ impl DelayBounds {
         paths: &ListenerPaths,
     ) -> DelayRange {
         let routed = RoutedStream::new(network, &mut NodeMarks::new(network), stream, route);
-        let times = self.copy_times(network, &routed);
+        let times = self.copy_times(&routed);
         self.range(network, &routed, times.as_ref(), paths)
     }
 
@@ -176,7 +200,7 @@ impl DelayBounds {
     ) -> DelayRange {
         let prefixes = routed.route.paths().filter_map(|path| {
             let end = path.iter().position(|arc| network.ends(*arc).1 == relay)?;
-            Some(self.path(network, routed.stream, &path[..=end]).1)
+            Some(self.path(routed.stream, &path[..=end]).1)
         });
         let (shortest_ns, latest_copy_ns) = times.at(network, relay);
         DelayRange { shortest_ns, longest_ns: prefixes.max().unwrap_or_default(), latest_copy_ns }
@@ -190,7 +214,7 @@ impl DelayBounds {
         times: Option<&CopyTimes>,
         paths: &ListenerPaths,
     ) -> DelayRange {
-        let ranges = paths.paths.iter().map(|path| self.path(network, routed.stream, path));
+        let ranges = paths.paths.iter().map(|path| self.path(routed.stream, path));
         let (shortest_ns, longest_ns) = ranges
             .fold((u64::MAX, 0), |(low, high), (short, long)| (low.min(short), high.max(long)));
         let mixed = times.map(|times| times.at(network, paths.listener));
@@ -199,15 +223,10 @@ impl DelayBounds {
     }
 
     /// The times of copies of a stream that mixes; `None` for other streams.
-    pub(crate) fn copy_times(
-        &self,
-        network: &Network,
-        routed: &RoutedStream<'_>,
-    ) -> Option<CopyTimes> {
+    pub(crate) fn copy_times(&self, routed: &RoutedStream<'_>) -> Option<CopyTimes> {
         let octets = routed.stream.octets() - u64::from(crate::network::GAP);
-        let shortest =
-            |arc: Arc| network.links[arc.link()].delay_ns + network.line_time(arc, octets);
-        let longest = |arc: Arc| self.queue_ns[arc.index()] + fixed_ns(network, arc);
+        let shortest = |arc: Arc| self.arcs[arc.index()].shortest_ns(octets);
+        let longest = |arc: Arc| self.arcs[arc.index()].longest_ns;
         routed.mixes.then(|| match &routed.passage {
             Some(passage) => CopyTimes::Ordered(passage.times(shortest, longest)),
             None => {

@@ -9,6 +9,7 @@
 //! It uses no clock, no socket and no kernel. `Network::load` alone reads a file; the caller writes all others.
 #![forbid(unsafe_code)]
 
+mod blocks;
 pub mod bridge;
 mod color_graph;
 pub mod delay;

@@ -278,7 +278,7 @@ pub fn explain(network: &Network, plan: &Plan, index: usize) -> Counters {
         );
         for (number, path) in paths.paths.iter().enumerate() {
             let hops: Vec<String> = path.iter().map(|arc| manifest::hop(network, *arc)).collect();
-            let (shortest, longest) = plan.bounds.path(network, stream, path);
+            let (shortest, longest) = plan.bounds.path(stream, path);
             row(
                 &format!("path {} to {node}", number + 1),
                 format!(

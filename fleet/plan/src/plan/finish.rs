@@ -42,7 +42,7 @@ impl Planner<'_> {
             let late = if bounds.is_bounded { &routed[..] } else { &[] };
             for (&index, routed) in indices.iter().zip(late) {
                 let stream = routed.stream;
-                let times = bounds.copy_times(network, routed);
+                let times = bounds.copy_times(routed);
                 let listeners = routed.route.listeners.iter();
                 let mut ranges = Vec::with_capacity(listeners.len());
                 let range = |paths| bounds.range(network, routed, times.as_ref(), paths);

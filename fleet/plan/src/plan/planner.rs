@@ -1,6 +1,7 @@
 //! The state of planning: capacity, costs, and the streams of each node.
 
 use super::{MAX_EGRESS, MAX_STREAMS, Refusal};
+use crate::blocks::Blocks;
 use crate::bridge;
 use crate::graph::{Availability, Graph};
 use crate::ladder::{self, RecoverAt};
@@ -12,6 +13,7 @@ pub(super) struct Planner<'a> {
     pub(super) network: &'a Network,
     pub(super) graph: Graph,
     pub(super) sharing: Option<Graph>,
+    pub(super) blocks: Blocks,
     pub(super) marks: NodeMarks,
     pub(super) idle_costs: Vec<u64>,
     pub(super) capacity: Vec<u64>,
@@ -35,6 +37,7 @@ impl<'a> Planner<'a> {
             network,
             graph,
             sharing: None,
+            blocks: Blocks::new(network),
             marks: NodeMarks::new(network),
             idle_costs: network.arcs().map(|arc| network.idle_cost(arc)).collect(),
             room: capacity.clone(),

@@ -2,6 +2,7 @@
 
 use super::planner::Planner;
 use super::{Refusal, StreamPlan, StreamResult};
+use crate::blocks::BlockPassage;
 use crate::graph::{Availability, Graph};
 use crate::ladder::{self, RecoverAt};
 use crate::network::{Arc, Stream};
@@ -49,18 +50,32 @@ impl Planner<'_> {
     fn route_one(&mut self, stream: &Stream, listener: u32) -> StreamResult {
         let (from, count) = (stream.talker, usize::from(stream.paths));
         let rate = stream.rate();
+        if count > 1 && !self.blocks.has_pair(from, listener) {
+            return self.route_shared(stream, listener);
+        }
         let available = Availability { room: &self.room, rate, transit: &self.transit };
-        let paths = self.graph.paths(from, listener, count, available);
+        let is_grouped = !self.network.groups.is_empty();
+        let paths = match count {
+            2 if !is_grouped => self.graph.pair(from, listener, available, &self.idle_costs),
+            _ => self.graph.paths(from, listener, count, available),
+        };
         if paths.len() < count {
             return self.route_shared(stream, listener);
         }
         let sum = paths.iter().flatten().map(|arc| self.graph.cost(*arc)).sum();
-        let route = Route { listeners: vec![ListenerPaths { listener, paths }] };
-        let elements = match self.network.groups.is_empty() {
-            true => Vec::new(),
-            false => route.shared(self.network),
+        let of = |paths| Route { listeners: vec![ListenerPaths { listener, paths }] };
+        let mut route = of(paths);
+        let elements = match is_grouped {
+            true => route.shared(self.network),
+            false => Vec::new(),
         };
         if elements.is_empty() {
+            if is_grouped && count == 2 {
+                let pair = of(self.graph.pair(from, listener, available, &self.idle_costs));
+                if pair.shared(self.network).is_empty() {
+                    route = pair;
+                }
+            }
             return (StreamPlan::Protected, Some(route));
         }
         let mut is_proven = false;
@@ -81,6 +96,11 @@ impl Planner<'_> {
         if let Some(refusal) = self.missing_capacity(stream, listener) {
             return (StreamPlan::Refused(refusal), None);
         }
+        if let Some(paths) = self.pairs_of_blocks(stream, listener) {
+            let route = Route { listeners: vec![ListenerPaths { listener, paths }] };
+            let elements = route.shared(self.network);
+            return (StreamPlan::Shared { elements, is_proven: true }, Some(route));
+        }
         let graph = self.sharing.get_or_insert_with(|| {
             let mut graph = Graph::new(self.network, true);
             self.network.arcs().for_each(|arc| graph.set_cost(arc, self.idle_costs[arc.index()]));
@@ -97,6 +117,37 @@ impl Planner<'_> {
         let route = Route { listeners: vec![ListenerPaths { listener, paths }] };
         let elements = route.shared(self.network);
         (StreamPlan::Shared { elements, is_proven: true }, Some(route))
+    }
+
+    /// The two paths that share the fewest elements, if they are the pairs of several blocks one after another.
+    fn pairs_of_blocks(&mut self, stream: &Stream, listener: u32) -> Option<Vec<Vec<Arc>>> {
+        let passages = self.blocks.between(stream.talker, listener)?;
+        let relays = passages.iter().skip(1).map(|passage| passage.from as usize);
+        if stream.paths != 2 || !relays.into_iter().all(|relay| self.transit[relay]) {
+            return None;
+        }
+        let rate = stream.rate();
+        let available = Availability { room: &self.room, rate, transit: &self.transit };
+        let mut paths = vec![Vec::new(), Vec::new()];
+        let mut delays = [0, 0];
+        for BlockPassage { from, to, is_bridge } in passages {
+            let mut found = self.graph.paths(from, to, if is_bridge { 1 } else { 2 }, available);
+            if is_bridge {
+                found.push(found.first()?.clone());
+            }
+            let delay = |path: &Vec<Arc>| -> u64 {
+                path.iter().map(|arc| self.idle_costs[arc.index()]).sum()
+            };
+            // The slower path goes on by the faster one.
+            found.sort_by_key(delay);
+            let [fast, slow] = &found[..] else { return None };
+            let slower = usize::from(delays[1] > delays[0]);
+            for (path, own) in [(slower, fast), (1 - slower, slow)] {
+                delays[path] += delay(own);
+                paths[path].extend_from_slice(own);
+            }
+        }
+        Some(paths)
     }
 
     /// Returns the full arcs, if the stream would have its paths in the idle network.

@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use super::random::{self, Random};
+use crate::blocks::Blocks;
 use crate::failure;
 use crate::graph::{Availability, Graph};
-use crate::network::{Arc, Network, Stream};
+use crate::network::{Arc, Group, Network, Stream};
 use crate::plan::{Plan, PreviousRoutes, PreviousStream, Refusal, StreamPlan};
-use crate::route::{Element, Route};
+use crate::route::{Element, ListenerPaths, Route};
 
 fn plan(network: &Network) -> Plan {
     Plan::new(network, &PreviousRoutes::default())
@@ -337,6 +338,7 @@ fn landmarks_change_no_sum() {
         }
         let room: Vec<u64> = network.arcs().map(|_| random.below(12) as u64).collect();
         let transit: Vec<bool> = (0..nodes).map(|_| random.below(12) > 0).collect();
+        let delays: Vec<u64> = network.arcs().map(|_| random.below(9) as u64).collect();
         let available = Availability { room: &room, rate: 1, transit: &transit };
         for _ in 0..8 {
             let (from, to) = (random.below(nodes) as u32, random.below(nodes) as u32);
@@ -345,13 +347,260 @@ fn landmarks_change_no_sum() {
             }
             let count = 1 + random.below(3);
             let [a, b] = [&mut plain, &mut directed].map(|graph| {
-                let paths = graph.paths(from, to, count, available);
+                let paths = match count {
+                    2 => graph.pair(from, to, available, &delays),
+                    _ => graph.paths(from, to, count, available),
+                };
                 let sum: u64 = paths.iter().flatten().map(|arc| graph.cost(*arc)).sum();
-                (paths.len(), sum)
+                let path = |path: &Vec<Arc>| path.iter().map(|arc| delays[arc.index()]).sum();
+                let delays: Vec<u64> = paths.iter().map(path).collect();
+                let difference =
+                    (count == 2 && paths.len() == 2).then(|| delays[0].abs_diff(delays[1]));
+                (paths.len(), sum, difference)
             });
             assert_eq!(a, b, "{from} {to} {network:?}");
             found[a.0] += 1;
         }
     }
     assert!(found.iter().all(|count| *count > 100), "{found:?}");
+}
+
+/// All simple paths by usable elements.
+fn simple_paths(
+    network: &Network,
+    from: u32,
+    to: u32,
+    available: Availability<'_>,
+    path: &mut Vec<Arc>,
+    found: &mut Vec<Vec<Arc>>,
+) {
+    let at = path.last().map_or(from, |arc| network.ends(*arc).1);
+    if at == to {
+        found.push(path.clone());
+        return;
+    }
+    for arc in network.arcs().filter(|arc| network.ends(*arc).0 == at) {
+        let head = network.ends(arc).1;
+        let is_met = head == from || path.iter().any(|arc| network.ends(*arc).1 == head);
+        let passes = head == to || available.transit[head as usize];
+        if !is_met && passes && available.room[arc.index()] >= available.rate {
+            path.push(arc);
+            simple_paths(network, from, to, available, path, found);
+            path.pop();
+        }
+    }
+}
+
+/// The least sum of a disjoint pair, and the least and largest difference of delays of pairs with this sum.
+fn least_pair(
+    network: &Network,
+    [from, to]: [u32; 2],
+    available: Availability<'_>,
+    costs: &[u64],
+    delays: &[u64],
+) -> Option<(u64, u64, u64)> {
+    let mut paths = Vec::new();
+    simple_paths(network, from, to, available, &mut Vec::new(), &mut paths);
+    let of = |path: &[Arc], values: &[u64]| path.iter().map(|arc| values[arc.index()]).sum::<u64>();
+    let mut best: Option<(u64, u64, u64)> = None;
+    for (number, a) in paths.iter().enumerate() {
+        let inner = |arcs: &[Arc]| -> Vec<u32> {
+            arcs.iter().skip(1).map(|arc| network.ends(*arc).0).collect()
+        };
+        let own = inner(a);
+        for b in &paths[number + 1..] {
+            let is_disjoint = !inner(b).iter().any(|node| own.contains(node))
+                && !a.iter().any(|arc| b.iter().any(|other| arc.link() == other.link()));
+            if !is_disjoint {
+                continue;
+            }
+            let sum = of(a, costs) + of(b, costs);
+            let difference = of(a, delays).abs_diff(of(b, delays));
+            best = match best {
+                Some((least, low, high)) if least == sum => {
+                    Some((sum, low.min(difference), high.max(difference)))
+                }
+                Some((least, ..)) if least < sum => best,
+                _ => Some((sum, difference, difference)),
+            };
+        }
+    }
+    best
+}
+
+#[test]
+fn pairs_of_least_sum_have_the_least_difference() {
+    let mut random = Random(21);
+    let (mut found, mut choices, mut reduced) = (0, 0, 0);
+    for round in 0..4000 {
+        let nodes = 4 + random.below(5);
+        let further = nodes + random.below(nodes);
+        let network = random::connected(&mut random, nodes, further);
+        let (from, to) = (random.below(nodes) as u32, random.below(nodes) as u32);
+        if from == to {
+            continue;
+        }
+        // Few values, so that many sums are equal; in half of the networks cost is delay.
+        let values = |random: &mut Random, most: usize| -> Vec<u64> {
+            network.arcs().map(|_| 1 + random.below(most) as u64).collect()
+        };
+        let most = 1 + random.below(3);
+        let costs = values(&mut random, most);
+        let delays = if round % 2 == 0 { costs.clone() } else { values(&mut random, 9) };
+        let room: Vec<u64> = network.arcs().map(|_| random.below(12) as u64).collect();
+        let transit: Vec<bool> = (0..nodes).map(|_| random.below(12) > 0).collect();
+        let available = Availability { room: &room, rate: 1, transit: &transit };
+        let mut graph = Graph::new(&network, false);
+        network.arcs().for_each(|arc| graph.set_cost(arc, costs[arc.index()]));
+        let of = |path: &Vec<Arc>, values: &[u64]| {
+            path.iter().map(|arc| values[arc.index()]).sum::<u64>()
+        };
+        let plain = graph.paths(from, to, 2, available);
+        let pair = graph.pair(from, to, available, &delays);
+        assert_eq!(graph.paths(from, to, 2, available), plain, "a search leaves nothing behind");
+        let judge = least_pair(&network, [from, to], available, &costs, &delays);
+        let [a, b] = &pair[..] else {
+            assert_eq!(judge, None);
+            continue;
+        };
+        let route = Route { listeners: vec![ListenerPaths { listener: to, paths: pair.clone() }] };
+        assert_eq!(route.shared(&network), []);
+        let difference = of(a, &delays).abs_diff(of(b, &delays));
+        let sum = of(a, &costs) + of(b, &costs);
+        let (least, low, high) = judge.expect("a pair");
+        assert_eq!((sum, difference), (least, low), "{from} {to} {costs:?} {delays:?} {network:?}");
+        found += 1;
+        choices += usize::from(low < high);
+        reduced += usize::from(of(&plain[0], &delays).abs_diff(of(&plain[1], &delays)) > low);
+    }
+    eprintln!("pairs: {found}, with a choice: {choices}, without it more: {reduced}");
+    assert!(found > 2000 && choices > 300 && reduced > 100, "{found} {choices} {reduced}");
+}
+
+/// Two pairs of equal sum: by both upper links in the middle the delays differ, by the crossed ones they do not.
+fn crossed() -> Network {
+    let links =
+        [(0, 2, 1), (0, 3, 3), (2, 4, 1), (3, 5, 1), (2, 5, 1), (3, 4, 1), (4, 1, 1), (5, 1, 3)];
+    let mut network = random::network(6, &links.map(|(a, b, us)| (a, b, 1000 * us)));
+    network.streams.push(random::stream(0, 0, &[1]));
+    network
+}
+
+/// Whether the paths of the only stream use the crossed links.
+fn is_crossed(plan: &Plan) -> bool {
+    let route = plan.routes[0].as_ref().expect("a route");
+    let links: HashSet<usize> = route.arcs().iter().map(|arc| arc.link()).collect();
+    assert_eq!(links.len(), 6);
+    links.contains(&4) && links.contains(&5)
+}
+
+#[test]
+fn a_plan_has_the_least_difference_unless_its_pair_shares_a_group_or_is_kept() {
+    let network = crossed();
+    let balanced = plan(&network);
+    assert!(balanced.is_complete() && is_crossed(&balanced));
+    let mut grouped = network.clone();
+    grouped.groups.push(Group { name: "duct".into(), links: vec![4, 5] });
+    grouped.links[4..6].iter_mut().for_each(|link| link.groups.push(0));
+    let other = plan(&grouped);
+    assert!(other.is_complete() && !is_crossed(&other));
+    // Of a group that no path shares, nothing changes.
+    grouped.links[5].groups.clear();
+    grouped.groups[0].links.pop();
+    assert!(is_crossed(&plan(&grouped)));
+    let again = Plan::new(&network, &previous(&network, &other));
+    assert_eq!((again.kept, &again.routes), (1, &other.routes));
+}
+
+#[test]
+fn paths_that_must_share_elements_share_the_fewest_and_have_the_least_sum() {
+    let mut random = Random(22);
+    let (mut shared, mut disjoint) = (0, 0);
+    for _ in 0..3000 {
+        let nodes = 3 + random.below(14);
+        let further = random.below(nodes);
+        let mut network = random::connected(&mut random, nodes, further);
+        let (from, to) = (random.below(nodes), random.below(nodes));
+        if from == to {
+            continue;
+        }
+        for node in &mut network.nodes {
+            node.relay = random.below(12) > 0;
+        }
+        network.streams.push(random::stream(0, from, &[to]));
+        // Some links have no room.
+        for link in &mut network.links {
+            link.speed_mbps = if random.below(12) > 0 { 1000 } else { 1 };
+        }
+        let cost = |arc: Arc| network.idle_cost(arc);
+        let rate = network.streams[0].rate();
+        let room: Vec<u64> = network.arcs().map(|arc| network.capacity(arc)).collect();
+        let transit: Vec<bool> = network.nodes.iter().map(|node| node.relay).collect();
+        let available = Availability { room: &room, rate, transit: &transit };
+        let [mut plain, mut sharing] = [false, true].map(|sharing| {
+            let mut graph = Graph::new(&network, sharing);
+            network.arcs().for_each(|arc| graph.set_cost(arc, cost(arc)));
+            graph
+        });
+        let is_disjoint = plain.paths(from as u32, to as u32, 2, available).len() == 2;
+        let plan = plan(&network);
+        let Some(route) = &plan.routes[0] else { continue };
+        assert_eq!(plan.streams[0] == StreamPlan::Protected, is_disjoint);
+        let paths = sharing.paths(from as u32, to as u32, 2, available);
+        let judge = Route { listeners: vec![ListenerPaths { listener: to as u32, paths }] };
+        let of = |route: &Route| {
+            let sum: u64 = route.paths().flatten().map(|arc| cost(*arc)).sum();
+            (route.shared(&network).len(), sum)
+        };
+        assert_eq!(of(route), of(&judge), "{from} {to} {network:?}");
+        shared += usize::from(!is_disjoint);
+        disjoint += usize::from(is_disjoint);
+    }
+    assert!(shared > 500 && disjoint > 500, "{shared} {disjoint}");
+}
+
+#[test]
+fn blocks_contain_all_disjoint_pairs() {
+    let mut random = Random(23);
+    let (mut apart, mut joined, mut pieces) = (0, 0, 0);
+    for _ in 0..600 {
+        let nodes = 2 + random.below(12);
+        let further = random.below(nodes);
+        let mut links = random::connected(&mut random, nodes, further).links;
+        links.truncate(links.len() - random.below(2).min(links.len()));
+        let mut network = random::network(nodes, &[]);
+        network.links = links;
+        let blocks = Blocks::new(&network);
+        let mut graph = Graph::new(&network, false);
+        let (room, transit) = (vec![1; 2 * network.links.len()], vec![true; nodes]);
+        let available = Availability { room: &room, rate: 1, transit: &transit };
+        for (from, to) in (0..nodes as u32).flat_map(|a| (0..nodes as u32).map(move |b| (a, b))) {
+            if from == to {
+                continue;
+            }
+            let has_pair = graph.paths(from, to, 2, available).len() == 2;
+            assert_eq!(blocks.has_pair(from, to), has_pair, "{from} {to} {network:?}");
+            // The inner nodes of the passages are those without which no path exists.
+            let mut needed = |node: &u32| {
+                let mut transit = transit.clone();
+                transit[*node as usize] = false;
+                let without = Availability { room: &room, rate: 1, transit: &transit };
+                graph.paths(from, to, 1, without).is_empty()
+            };
+            let passages = blocks.between(from, to);
+            assert_eq!(passages.is_none(), needed(&from), "{from} {to} {network:?}");
+            let Some(passages) = passages else {
+                pieces += 1;
+                continue;
+            };
+            let mut inner: Vec<u32> = passages[1..].iter().map(|passage| passage.from).collect();
+            inner.sort_unstable();
+            let mut all = (0..nodes as u32).filter(|node| ![from, to].contains(node));
+            let judge: Vec<u32> = all.by_ref().filter(&mut needed).collect();
+            assert_eq!(inner, judge, "{from} {to} {network:?}");
+            apart += usize::from(!has_pair);
+            joined += usize::from(has_pair);
+        }
+    }
+    assert!(apart > 1000 && joined > 1000 && pieces > 100, "{apart} {joined} {pieces}");
 }

@@ -4,8 +4,12 @@
 //! Potentials keep the costs of the residual graph at 0 or more, so that each path is one run of Dijkstra's algorithm.
 //! All arrays are reused: a search resets the vertices and edges that the search before it changed.
 
+mod balance;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+pub use balance::BUDGET;
 
 use crate::network::{Arc, Network};
 
@@ -99,7 +103,11 @@ pub struct Graph {
     parent: Vec<u32>,
     touched: Vec<u32>,
     moved: Vec<u32>,
+    /// The number of each node in the search of a pair.
+    rank: Vec<u32>,
+    side: Vec<u8>,
     heap: BinaryHeap<Reverse<(u64, u32)>>,
+    near: Vec<u32>,
     landmarks: Landmarks,
 }
 
@@ -154,7 +162,10 @@ impl Graph {
             parent: vec![NONE; 2 * nodes],
             touched: Vec::new(),
             moved: Vec::new(),
+            rank: vec![NONE; nodes],
+            side: vec![0; nodes],
             heap: BinaryHeap::new(),
+            near: Vec::new(),
             landmarks: Landmarks::default(),
         };
         for element in 0..single {
@@ -240,16 +251,32 @@ impl Graph {
         count: usize,
         available: Availability<'_>,
     ) -> Vec<Vec<Arc>> {
+        let paths = self.search(from, to, count, available);
+        self.reset();
+        paths
+    }
+
+    /// Returns the paths; the potentials are those of their sum.
+    fn search(
+        &mut self,
+        from: u32,
+        to: u32,
+        count: usize,
+        available: Availability<'_>,
+    ) -> Vec<Vec<Arc>> {
         self.landmarks.set_target(to);
         let found = (0..count).take_while(|_| self.augment(from, to, available)).count();
         let paths = (0..found).map(|_| self.take_path(from, to)).collect();
-        for vertex in self.moved.drain(..) {
-            self.potential[vertex as usize] = 0;
-        }
         for pair in self.used.drain(..) {
             self.flow[pair as usize] = false;
         }
         paths
+    }
+
+    fn reset(&mut self) {
+        for vertex in self.moved.drain(..) {
+            self.potential[vertex as usize] = 0;
+        }
     }
 
     /// Adds a shortest path of the residual graph to the flow.
@@ -259,7 +286,15 @@ impl Graph {
         self.touched.push(source);
         self.heap.push(Reverse((0, source)));
         let mut reached = false;
-        while let Some(Reverse((distance, vertex))) = self.heap.pop() {
+        let mut current = 0;
+        loop {
+            // Vertices at the distance of the last one are no matter of the heap.
+            let next = self.near.pop().map(|vertex| (current, vertex));
+            let Some((distance, vertex)) = next.or_else(|| self.heap.pop().map(|next| next.0))
+            else {
+                break;
+            };
+            current = distance;
             if self.done[vertex as usize] {
                 continue;
             }
@@ -285,7 +320,10 @@ impl Graph {
                     }
                     self.distance[head] = through;
                     self.parent[head] = edge;
-                    self.heap.push(Reverse((through, head as u32)));
+                    match through == distance {
+                        true => self.near.push(head as u32),
+                        false => self.heap.push(Reverse((through, head as u32))),
+                    }
                 }
             }
         }
@@ -293,6 +331,7 @@ impl Graph {
             self.send(source, target);
         }
         self.heap.clear();
+        self.near.clear();
         for vertex in self.touched.drain(..) {
             self.distance[vertex as usize] = u64::MAX;
             self.done[vertex as usize] = false;
@@ -320,6 +359,12 @@ impl Graph {
         }
     }
 
+    /// The node or arc of a pair of edges.
+    fn element(&self, pair: usize) -> usize {
+        let single = self.nodes + self.arcs;
+        if pair < single { pair } else { pair - single }
+    }
+
     fn is_open(&self, edge: u32, from: u32, to: u32, available: Availability<'_>) -> bool {
         let pair = edge as usize / 2;
         if edge % 2 == 1 {
@@ -328,7 +373,7 @@ impl Graph {
         if self.flow[pair] {
             return false;
         }
-        let element = pair % (self.nodes + self.arcs);
+        let element = self.element(pair);
         match element.checked_sub(self.nodes) {
             Some(arc) => available.room[arc] >= available.rate,
             None => {
@@ -348,7 +393,7 @@ impl Graph {
             let is_next = |edge: &&u32| **edge % 2 == 0 && self.flow[**edge as usize / 2];
             let Some(&edge) = leaving.iter().find(is_next) else { break };
             self.flow[edge as usize / 2] = false;
-            let element = edge as usize / 2 % (self.nodes + self.arcs);
+            let element = self.element(edge as usize / 2);
             if let Some(arc) = element.checked_sub(self.nodes) {
                 path.push(Arc(arc as u32));
             }
