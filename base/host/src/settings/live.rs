@@ -132,7 +132,7 @@ impl LiveHost {
     }
 
     /// Removes the file. A manager that does not run has no interface to take.
-    fn give_back(&self, manager: NetworkManager, interface: &str) -> SettingResult<()> {
+    fn release(&self, manager: NetworkManager, interface: &str) -> SettingResult<()> {
         let path = manager.file(interface);
         match fs::remove_file(self.path(&path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -324,7 +324,7 @@ impl Host for LiveHost {
             }
             SettingLocation::Manager { manager, interface } => match value {
                 UNMANAGED => self.keep_away(*manager, interface),
-                MANAGED => self.give_back(*manager, interface),
+                MANAGED => self.release(*manager, interface),
                 _ => Err(malformed()),
             },
         }
