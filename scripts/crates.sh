@@ -10,8 +10,9 @@ work=$(mktemp -d)
 remove_at_exit "$work"
 mkdir "$work/texts"
 
-# Directories of all crates: registry or vendor, both NAME-VERSION.
-"$cargo" metadata --format-version 1 --locked |
+# Directories of the crates of this platform, as in the list below: registry or vendor, both NAME-VERSION.
+host=$("$cargo" -vV | sed -n 's/^host: //p')
+"$cargo" metadata --format-version 1 --locked --filter-platform "$host" |
 	grep -o '"manifest_path":"[^"]*"' | sed 's/^"manifest_path":"\(.*\)\/Cargo.toml"$/\1/' >"$work/directories"
 # Crates of this workspace are followed by their path.
 "$cargo" tree --locked --edges normal --prefix none --format '{p}|{l}|{r}' "$@" |

@@ -1,10 +1,11 @@
 # shellcheck shell=bash
 # The steps of a trial in one suite: packages.steps.sh SUITE TREE WORK VERSION, in separate mount, network and process
-# namespaces. WORK has packages in given/ and lower/.
+# namespaces. WORK has packages in given/ and lower/. The first steps run without systemd, by chroot.
 # Expressions in single quotes are for shells inside the tree; steps are called by their names in a list.
 # shellcheck disable=SC2016,SC2317
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/packages.services.sh"
 suite=$1 tree=$2 work=$3 version=$4
 soak="packages: $suite"
 root=$work/$suite/root
@@ -12,6 +13,10 @@ PATH=$PATH:/usr/sbin:/sbin
 
 # Runs a command in the tree, as root; with as_user as a user without privileges.
 inside() {
+	if [ -n "$init" ]; then
+		in_container env HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive TERM=dumb "$@"
+		return
+	fi
 	chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
 		DEBIAN_FRONTEND=noninteractive TERM=dumb "$@"
 }
@@ -69,10 +74,14 @@ installed() {
 
 install() {
 	control inside sh -c 'command -v onbeat'
+	start_frames eth0
 	for compiler in cc gcc clang cargo rustc; do
 		control inside sh -c "command -v $compiler"
 	done
 	expect 0 apt install /packages/lower/onbeat.deb
+	stop_frames
+	all_arrived || fail "the installation loses frames"
+	lost[install]=$(frames lost)
 	for compiler in cc gcc clang cargo rustc; do
 		control inside sh -c "command -v $compiler"
 	done
@@ -212,29 +221,34 @@ node_pid() {
 	inside onbeat show bridge --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
 }
 
-# Frames flow from start_frames to stop_frames; then all_arrived checks that each arrived on both paths.
+# start_frames WAY...: frames flow until stop_frames, and arrive by each WAY (packages.frames.py). With `frames_of=NUMBER`
+# another program sends them.
 start_frames() {
 	# Without the output of the last ones: the first output shows that these have started.
 	: >"$work/$suite/frames"
-	python3 "$here/packages.frames.py" talker left right >"$work/$suite/frames" &
-	frames=$!
+	python3 "$here/packages.frames.py" "${frames_of:-talker}" "$@" >"$work/$suite/frames" &
+	counting=$!
 	wait_for [ -s "$work/$suite/frames" ] || fail "no frames are sent"
 }
 stop_frames() {
-	kill "$frames"
-	wait "$frames"
+	kill "$counting"
+	wait "$counting"
 	tail -n 1 "$work/$suite/frames" >&2
 }
-all_arrived() {
+# Prints how many frames were sent, lost, or arrived by the first WAY: frames sent, frames lost, frames arrived 0.
+frames() {
 	tail -n 1 "$work/$suite/frames" | python3 -c '
 import json, sys
-count = json.load(sys.stdin)
-sys.exit(not (count["sent"] > 100 and all(arrived == count["sent"] for arrived in count["arrived"])))'
+value = json.load(sys.stdin)[sys.argv[1]]
+print(value[int(sys.argv[2])] if len(sys.argv) > 2 else value)' "$@"
+}
+all_arrived() {
+	[ "$(frames sent)" -gt 100 ] && [ "$(frames lost)" = 0 ]
 }
 
 node() {
 	cat_config >"$root/etc/onbeat/bridge.toml"
-	start_frames
+	start_frames left+right
 	sleep 0.2
 	stop_frames
 	control all_arrived
@@ -243,7 +257,7 @@ node() {
 	completes axis-1 reset a
 	completes axis-1 show bridge --stream ''
 	control completes eth1 show ''
-	start_frames
+	start_frames left+right
 	sleep 0.2
 	stop_frames
 	all_arrived || fail "the node loses frames"
@@ -269,7 +283,7 @@ drop_in() {
 # Frames flow during the upgrade, and while the new version takes over.
 upgrade() {
 	before=$(node_pid)
-	start_frames
+	start_frames left+right
 	expect 0 apt install /packages/given/onbeat.deb /packages/given/onbeat-lab.deb
 	# It is not a service.
 	has_line 'node bridge still runs the previous version; to restart it: stop its "onbeat run"'
@@ -278,7 +292,7 @@ upgrade() {
 	all_arrived || fail "the upgrade loses frames"
 	expect 0 inside dpkg-query -W -f '${Version}\n' onbeat
 	has_line "^$version-"
-	start_frames
+	start_frames left+right
 	stop_daemon "$before"
 	start_node
 	[ "$(node_pid)" != "$before" ] || fail "the node did not restart"
@@ -290,7 +304,7 @@ upgrade() {
 remove() {
 	before=$(node_pid)
 	stop_daemon "$before"
-	start_frames
+	start_frames left+right
 	expect 0 apt remove onbeat-lab onbeat
 	has_line 'the data plane of node bridge stays in the kernel'
 	stop_frames
@@ -300,7 +314,7 @@ remove() {
 	# As in the message: install again, and take the node down.
 	expect 0 apt install /packages/given/onbeat.deb
 	expect 0 inside onbeat down bridge
-	start_frames
+	start_frames left+right
 	sleep 0.2
 	stop_frames
 	control all_arrived
@@ -350,11 +364,17 @@ left_behind() {
 	files | comm -13 "$work/$suite/before" - | grep -i onbeat
 }
 
+trap power_off EXIT
+trap 'exit 130' INT TERM HUP
+declare -A lost
 set_up
 installed >"$work/$suite/packages"
 files >"$work/$suite/before"
-for step in install laboratory_missing program manual completions laboratory node drop_in upgrade remove module purge; do
+for step in install laboratory_missing program manual completions laboratory node drop_in upgrade remove module purge \
+	boot_services upgrade_services upgrade_faulty upgrade_incompatible remove_services; do
 	start=$(date +%s%N)
 	$step
 	printf 'packages: %-9s %-20s %5d ms\n' "$suite" "$step" $((($(date +%s%N) - start) / 1000000)) >&2
 done
+printf 'packages: %-9s frames lost: install %d, boot protected %d, upgrade %d, remove %d\n' \
+	"$suite" "${lost[install]}" "${lost[boot]}" "${lost[upgrade]}" "${lost[remove]}" >&2

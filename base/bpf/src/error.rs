@@ -52,4 +52,11 @@ impl Error {
     pub fn kernel(what: impl Into<String>, source: libbpf_rs::Error) -> Self {
         Self::Kernel { what: what.into(), source }
     }
+
+    /// Whether the process lacks a privilege.
+    #[must_use]
+    pub fn is_permission(&self) -> bool {
+        let denied = libbpf_rs::ErrorKind::PermissionDenied;
+        matches!(self, Self::Kernel { source, .. } if source.kind() == denied)
+    }
 }

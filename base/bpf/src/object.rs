@@ -17,6 +17,15 @@ pub struct Object(libbpf_rs::Object);
 pub struct UnloadedObject(OpenObject);
 
 impl UnloadedObject {
+    /// Reads an object file, without the kernel. `what` names its content in errors: "the programs of the bench".
+    ///
+    /// # Errors
+    /// [`Error::Kernel`]: not an object file.
+    pub fn open(file: &[u8], what: &str) -> Result<Self> {
+        let open = ObjectBuilder::default().open_memory(file);
+        open.map(Self).map_err(|source| Error::kernel(format!("read {what}"), source))
+    }
+
     /// Sets constants, each by its offset.
     ///
     /// # Panics
@@ -73,11 +82,10 @@ impl Object {
         what: &str,
         prepare: impl FnOnce(&mut UnloadedObject) -> std::result::Result<(), E>,
     ) -> std::result::Result<Self, E> {
-        let failed = |source| Error::kernel(format!("load {what}"), source);
-        let open = ObjectBuilder::default().open_memory(file).map_err(failed)?;
-        let mut object = UnloadedObject(open);
+        let mut object = UnloadedObject::open(file, what)?;
         prepare(&mut object)?;
-        Ok(Self(object.0.load().map_err(failed)?))
+        let loaded = object.0.load();
+        Ok(Self(loaded.map_err(|source| Error::kernel(format!("load {what}"), source))?))
     }
 
     /// Returns the program of this name.

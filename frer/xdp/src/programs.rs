@@ -11,10 +11,11 @@ use onbeat_bpf::{Object, PlainData, UnloadedObject, bpf_object};
 use onbeat_frer::spec::MAX_EGRESS;
 
 use crate::abi::constants as c;
-use crate::abi::frer_request;
+use crate::abi::{frer_node, frer_request};
 use crate::error::{Context, Error, Result};
 use crate::features::{Features, OnlyMember};
 use crate::pin::PinDirectory;
+use crate::table::Table;
 
 onbeat_bpf::bpf_skeleton!(frer_skeleton, "frer.skel.rs");
 
@@ -25,6 +26,9 @@ onbeat_bpf::bpf_skeleton!(wildcard_skeleton, "wildcard.skel.rs");
 onbeat_bpf::bpf_skeleton!(steer_skeleton, "steer.skel.rs");
 
 onbeat_bpf::bpf_skeleton!(control_skeleton, "control.skel.rs");
+
+/// Programs of a port of wildcards. They have every table of streams and of the link redundancy entity.
+static WILDCARD: &[u8] = bpf_object!("wildcard.bpf.o");
 
 /// The table that each steering program has for itself.
 const SOCKETS: &str = "sockets";
@@ -188,18 +192,58 @@ impl Maps {
         };
         match self.maps.get(&name) {
             Some(table) => {
-                let same =
-                    table.key_size() == map.key_size() && table.value_size() == map.value_size();
-                if !same {
-                    return Err(self.incompatible());
-                }
+                self.require_sizes(table, map)?;
                 map.reuse_fd(table.as_fd()).context(|| format!("reuse table {name}"))
             }
             None => map.set_max_entries(entries).context(|| format!("size table {name}")),
         }
     }
 
-    pub(crate) fn incompatible(&self) -> Error {
+    fn require_sizes(&self, table: &MapHandle, map: &OpenMapMut<'_>) -> Result<()> {
+        let same = table.key_size() == map.key_size() && table.value_size() == map.value_size();
+        if same { Ok(()) } else { Err(self.incompatible()) }
+    }
+
+    /// Refuses tables of another version, before any is created, used or replaced.
+    pub(crate) fn require_version(&self) -> Result<()> {
+        let Some(node) = self.maps.get("node") else { return Ok(()) };
+        let sizes = [node.key_size(), node.value_size()].map(|size| size as usize);
+        if sizes != [size_of::<u32>(), size_of::<frer_node>()] {
+            return Err(self.incompatible());
+        }
+        let node = Table::<u32, frer_node>::new(self.handle("node")?);
+        // 0: a process was killed before it recorded the version.
+        match node.get(&0)?.unwrap_or_default().abi_version {
+            0 | c::ABI_VERSION => Ok(()),
+            _ => Err(self.incompatible()),
+        }
+    }
+
+    /// Refuses tables that the programs do not accept, or that have no room for this capacity. Changes nothing.
+    pub(crate) fn require_layout(&self, capacity: TableCapacity) -> Result<()> {
+        self.require_version()?;
+        let mut object = UnloadedObject::open(WILDCARD, "the programs of a port")?;
+        for map in object.maps() {
+            if let Some(table) = self.maps.get(&*map.name().to_string_lossy()) {
+                self.require_sizes(table, &map)?;
+            }
+        }
+        let streams = self.maps.get("splits").map_or(u32::MAX, |splits| splits.max_entries() / 2);
+        if streams < capacity.streams {
+            return Err(self.incompatible());
+        }
+        self.require_nodes(capacity.nodes)
+    }
+
+    /// Checks whether the NodesTable, if there is one, has room for this number of nodes.
+    pub(crate) fn require_nodes(&self, wanted: u32) -> Result<()> {
+        match self.maps.get("lre_sources").map(|sources| sources.max_entries()) {
+            Some(capacity) if capacity < wanted => Err(Error::NodesTable { wanted, capacity }),
+            _ => Ok(()),
+        }
+    }
+
+    fn incompatible(&self) -> Error {
         let path = self.directory.as_ref().map(|directory| directory.path().to_path_buf());
         Error::Incompatible { path: path.unwrap_or_default() }
     }
@@ -346,8 +390,7 @@ impl Instance {
     fn load_wildcards(maps: &mut Maps, spec: &InstanceSpec, index_mask: &[u8]) -> Result<Self> {
         use wildcard_skeleton::types::rodata;
         let features = spec.features;
-        let file = bpf_object!("wildcard.bpf.o");
-        let object = maps.load(file, "the programs of a port of wildcards", |object| {
+        let object = maps.load(WILDCARD, "the programs of a port of wildcards", |object| {
             object.set_constants(&[
                 (offset_of!(rodata, port), &[spec.port]),
                 (offset_of!(rodata, test_clock), &[spec.test_clock.into()]),
@@ -489,5 +532,29 @@ impl Control {
         let output = program.test_run(input).context(|| "run the control program".to_string())?;
         assert_ne!(output.return_value, 0, "unknown request of the control program");
         Ok(output.return_value != c::AGAIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A table that another object alone has would not be compared before a start.
+    #[test]
+    fn the_programs_of_wildcards_have_every_table() {
+        let tables = |file| -> BTreeSet<String> {
+            let mut object = UnloadedObject::open(file, "programs").expect("an object file");
+            let names = object.maps().map(|map| map.name().to_string_lossy().into_owned());
+            names.filter(|name| is_table(name)).collect()
+        };
+        let all = tables(WILDCARD);
+        assert!(all.len() > 20, "{all:?}");
+        let others =
+            [bpf_object!("control.bpf.o"), bpf_object!("frer.bpf.o"), bpf_object!("lre.bpf.o")];
+        for others in others.map(tables) {
+            assert!(!others.is_empty() && others.is_subset(&all), "{others:?}");
+        }
     }
 }

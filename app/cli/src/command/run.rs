@@ -28,12 +28,13 @@ Examples:
 
 Exit status: 0 the node stopped, or the file has no errors (--check); 1 the node stopped, but a setting of \
 the host or an interface could not be restored; 2 error; 78 as a service, an error that a restart does not \
-remedy: the file is refused, or the unit lacks a drop-in.")]
+remedy: the file is refused, the unit lacks a drop-in, or the data plane in the kernel has tables of another version \
+or size.")]
 pub(crate) struct Arguments {
     /// Configuration file
     file: PathBuf,
     /// Check the file against this host and exit. Print a summary, warnings and the required systemd drop-ins, or
-    /// all errors. Requires no root
+    /// all errors. Requires no root. As root, compare it with the node that runs, and print the effect of a restart
     #[arg(long, conflicts_with = "replace")]
     check: bool,
     /// Replace XDP programs of other processes on the interfaces
@@ -59,6 +60,9 @@ impl Arguments {
             let warnings = run::check(&config)?;
             output::print(&summary(&config))?;
             output::print(&service::summary(&config))?;
+            if let Some(restart) = run::restart(&config, &self.file) {
+                output::print(&format!("  a restart {restart}\n"))?;
+            }
             if let Some(missing) = MissingDropIns::to_install(&config, &self.file) {
                 output::print(&format!("{missing}\n"))?;
             }

@@ -155,44 +155,192 @@ fn a_purge_removes_links_to_drop_ins() {
     assert_eq!(left[0].file_name(), "own.conf");
 }
 
+/// Maintainer scripts of the package, with directories and programs of a test.
+struct Maintainer(TemporaryDirectory);
+
+impl Maintainer {
+    /// `programs`: their names and the text of their shell scripts.
+    fn new(name: &str, programs: &[(&str, &str)]) -> Self {
+        let root = TemporaryDirectory::new(name);
+        for directory in ["bin", "run", "etc", "bpf"] {
+            std::fs::create_dir_all(root.file(directory)).unwrap();
+        }
+        for (name, text) in programs {
+            let program = root.file("bin").join(name);
+            let head = format!("#!/bin/sh\nroot='{}'\n", root.path().display());
+            std::fs::write(&program, head + text).unwrap();
+            std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        Self(root)
+    }
+
+    /// Runs a script, which must succeed within a minute, and returns its output.
+    fn runs(&self, script: &str, words: &[&str]) -> String {
+        let text = onbeat_testing::root().join("packaging/debian").join(script);
+        let mut text = std::fs::read_to_string(text).unwrap();
+        for (path, name) in [
+            ("/run/onbeat", "run"),
+            ("/run/systemd/system", "systemd"),
+            ("/etc/onbeat", "etc"),
+            ("/sys/fs/bpf/onbeat", "bpf"),
+        ] {
+            text = text.replace(path, self.0.file(name).to_str().unwrap());
+        }
+        let text = text.replace("timeout -k 1 20", "timeout -k 1 3");
+        let path = format!("{}:{}", self.0.file("bin").display(), std::env::var("PATH").unwrap());
+        let mut shell = Command::new("timeout");
+        shell.args(["--kill-after=1", "60", "sh", "-c", &text, script]).args(words);
+        let done = shell.env("PATH", &path).output().unwrap();
+        let out = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success(), "{script} {words:?}: {done:?}");
+        out
+    }
+
+    fn socket(&self, name: &str) -> UnixListener {
+        UnixListener::bind(self.0.file("run").join(format!("{name}.sock"))).unwrap()
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.0.file("log")).unwrap_or_default()
+    }
+}
+
 /// A daemon that is stopped, or in a debugger, accepts a connection and does not respond. dpkg waits for the
 /// scripts.
 #[test]
 fn the_scripts_of_the_package_do_not_wait_for_a_node_that_does_not_respond() {
-    let root = TemporaryDirectory::new("maintainer");
-    let file = |name: &str| root.file(name);
-    std::fs::create_dir_all(file("bin")).unwrap();
-    let _listeners =
-        ["hangs", "gone"].map(|name| UnixListener::bind(file(&format!("{name}.sock"))).unwrap());
     // "hangs" blocks, and ignores SIGTERM.
-    let program = "#!/bin/sh\n[ \"$2\" = hangs ] || exit 2\ntrap '' TERM\n\
-                   mkfifo \"$0.fifo\" 2>/dev/null\nread -r line <>\"$0.fifo\"\n";
-    std::fs::write(file("bin/onbeat"), program).unwrap();
-    std::fs::set_permissions(file("bin/onbeat"), PermissionsExt::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", file("bin").display(), std::env::var("PATH").unwrap());
-    let started = |script: &str, words: &[&str]| {
-        let text = onbeat_testing::root().join("packaging/debian").join(script);
-        let text = std::fs::read_to_string(text).unwrap();
-        let text = text.replace("/run/onbeat", root.path().to_str().unwrap());
-        let mut shell = Command::new("timeout");
-        shell.args([
-            "--kill-after=1",
-            "30",
-            "sh",
-            "-c",
-            &text.replace("/run/systemd", "/nonexistent"),
-        ]);
-        shell.arg(script).args(words).env("PATH", &path).stdout(std::process::Stdio::piped());
-        shell.spawn().unwrap()
-    };
-    let scripts = [
-        (started("onbeat.postinst", &["configure", "0.0.1"]), "node hangs still runs"),
-        (started("onbeat.prerm", &["remove"]), "node hangs keeps running"),
-    ];
-    for (script, message) in scripts {
-        let done = script.wait_with_output().unwrap();
-        let text = String::from_utf8(done.stdout).unwrap();
-        assert!(done.status.success() && text.contains(message), "{}: {text}", done.status);
-        assert!(!text.contains("gone"), "{text}");
+    let onbeat = "case $* in *hangs*) ;; *) echo 'onbeat: cannot find the node: ...'; exit 2 ;; esac\n\
+                  trap '' TERM\nmkfifo \"$0.fifo\" 2>/dev/null\nread -r line <>\"$0.fifo\"\n";
+    let package = Maintainer::new("maintainer", &[("onbeat", onbeat), ("ischroot", "exit 1")]);
+    let _listeners = ["hangs", "gone"].map(|name| package.socket(name));
+    for (script, words, message) in [
+        ("onbeat.postinst", &["configure", "0.0.1"][..], "node hangs still runs"),
+        ("onbeat.prerm", &["remove"], "\"onbeat down hangs\" fails: it does not finish"),
+    ] {
+        let text = package.runs(script, words);
+        assert!(text.contains(message) && !text.contains("gone"), "{text}");
     }
+}
+
+#[test]
+fn an_upgrade_restarts_the_services_that_lose_no_frame() {
+    let onbeat = r#"
+        case $1 in show) exit 0 ;; esac
+        file=${3##*/}
+        case $file in faulty.toml) echo "onbeat: $3:1:1: unknown key" >&2; exit 2 ;; esac
+        echo "node n-${file%.toml}: 2 ports"
+        case $file in
+        packet.toml) echo "  a restart loses frames: the data plane is in user space" ;;
+        silent.toml) ;;
+        *) echo "  a restart loses no frame: the data plane is in the kernel" ;;
+        esac"#;
+    let systemctl = r#"
+        case $1 in
+        --system) ;;
+        list-units)
+            for name in good faulty packet silent denied broken; do
+                echo "onbeat@$name.service loaded active running onbeat node $name"
+            done
+            ;;
+        show) cat "$root/pid.$5" 2>/dev/null || echo 7 ;;
+        *) exit 1 ;;
+        esac"#;
+    let invoke = r#"
+        echo "$*" >>"$root/log"
+        case $2 in
+        onbeat@good.service) echo 8 >"$root/pid.$2" ;;
+        onbeat@broken.service) echo 0 >"$root/pid.$2"; exit 1 ;;
+        esac"#;
+    let package = Maintainer::new(
+        "upgrade",
+        &[("onbeat", onbeat), ("systemctl", systemctl), ("deb-systemd-invoke", invoke)],
+    );
+    std::fs::create_dir_all(package.0.file("systemd")).unwrap();
+    // The last one is no service.
+    let _listeners = ["n-good", "n-packet", "faulty", "bench"].map(|name| package.socket(name));
+    assert_eq!(package.runs("onbeat.postinst", &["configure", ""]), "", "not at the installation");
+    assert_eq!(package.log(), "");
+    let text = package.runs("onbeat.postinst", &["configure", "0.0.1"]);
+    let restarts =
+        ["good", "denied", "broken"].map(|name| format!("try-restart onbeat@{name}.service\n"));
+    assert_eq!(package.log(), restarts.concat());
+    let file = package.0.file("etc/faulty.toml");
+    let file = file.display();
+    let restart = |name: &str| {
+        format!(
+            "onbeat: to restart it when its streams may be interrupted: systemctl restart onbeat@{name}.service\n"
+        )
+    };
+    let expected = [
+        "onbeat: node n-good is restarted, and runs the new version\n".to_owned(),
+        format!(
+            "onbeat: node faulty still runs the previous version: \"onbeat run --check {file}\" fails: onbeat: \
+             {file}:1:1: unknown key\n"
+        ),
+        restart("faulty"),
+        "onbeat: node n-packet still runs the previous version: a restart loses frames: the data plane is in user \
+         space\n"
+            .to_owned(),
+        restart("packet"),
+        "onbeat: node n-silent still runs the previous version: it does not answer\n".to_owned(),
+        restart("silent"),
+        "onbeat: node n-denied still runs the previous version: policy-rc.d or systemd does not permit a restart\n"
+            .to_owned(),
+        restart("denied"),
+        "onbeat: node n-broken does not start with the new version: systemctl status onbeat@broken.service shows the \
+         cause; its data plane in the kernel forwards frames\n"
+            .to_owned(),
+        "onbeat: node bench still runs the previous version; to restart it: stop its \"onbeat run\" by SIGTERM, and start \
+         it again\n"
+            .to_owned(),
+    ];
+    assert_eq!(text, expected.concat());
+}
+
+#[test]
+fn a_removal_takes_every_node_down() {
+    let onbeat = r#"
+        printf '%s|' "$@" >>"$root/log"
+        echo >>"$root/log"
+        case $3 in
+        *left) echo 'onbeat: refused' >&2; exit 2 ;;
+        *none) echo 'onbeat: cannot find the node: no node' >&2; exit 2 ;;
+        esac"#;
+    let invoke = "echo \"$*\" >>\"$root/log\"";
+    let package = Maintainer::new(
+        "removal",
+        &[
+            ("onbeat", onbeat),
+            ("deb-systemd-invoke", invoke),
+            ("ischroot", "[ -e \"$root/chroot\" ]"),
+        ],
+    );
+    let file = |path: &str| package.0.file(path);
+    for directory in ["systemd", "bpf/--forget", "bpf/a $(reboot)", "bpf/left"] {
+        std::fs::create_dir_all(file(directory)).unwrap();
+    }
+    std::fs::write(file("etc/usual.toml"), "[node]\nname = \"usual\"\n").unwrap();
+    std::fs::write(file("etc/own.toml"), "[node]\npin = \"/sys/fs/bpf/own\"\n").unwrap();
+    std::fs::write(file("run/killed.sock.node-journal"), "").unwrap();
+    let _listener = package.socket("none");
+    let text = package.runs("onbeat.prerm", &["upgrade", "1.0"]);
+    assert_eq!((text.as_str(), package.log().as_str()), ("", ""), "an upgrade stops nothing");
+    let text = package.runs("onbeat.prerm", &["remove"]);
+    let expected = format!(
+        "stop onbeat-metrics.socket onbeat-metrics.service onbeat-hook@*.service onbeat@*.service\n\
+         down|--|{}|\ndown|--|--forget|\ndown|--|a $(reboot)|\ndown|--|left|\ndown|--|none|\n\
+         down|--|killed|\n",
+        file("etc/own.toml").display()
+    );
+    assert_eq!(package.log(), expected);
+    assert!(text.contains("\"onbeat down left\" fails: onbeat: refused\n"), "{text}");
+    assert!(!text.contains("none") && !text.contains('$'), "{text}");
+    assert!(text.contains("data plane of node left stays in the kernel"), "{text}");
+
+    // In a chroot directory the nodes are those of the machine.
+    std::fs::write(file("chroot"), "").unwrap();
+    package.runs("onbeat.prerm", &["remove"]);
+    assert_eq!(package.log().matches("down|").count(), 6);
+    assert_eq!(package.log().matches("stop ").count(), 2);
 }

@@ -5,8 +5,9 @@
 //!                         eth2 --- p2
 //! ```
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -110,8 +111,8 @@ fn without_daemon() {
     }
 }
 
-fn life_cycle(directory: &TemporaryDirectory) {
-    let _mounts = private_mounts();
+/// The interfaces of the example, with the file in a directory.
+fn relay(directory: &TemporaryDirectory) -> (Handle, PathBuf) {
     let handle = Handle::open().expect("rtnetlink");
     let ethtool = Ethtool::open().expect("ethtool");
     for (end, other) in [("eth0", "p0"), ("eth1", "p1"), ("eth2", "p2")] {
@@ -124,6 +125,12 @@ fn life_cycle(directory: &TemporaryDirectory) {
     }
     let file = directory.file("relay.toml");
     std::fs::copy(root().join("examples/relay-two-paths.toml"), &file).expect("a copy");
+    (handle, file)
+}
+
+fn life_cycle(directory: &TemporaryDirectory) {
+    let _mounts = private_mounts();
+    let (handle, file) = relay(directory);
     let path = file.to_str().expect("a path that is text");
 
     // The MTU of 1500 leaves no room for the tag.
@@ -200,6 +207,72 @@ fn life_cycle(directory: &TemporaryDirectory) {
             .unwrap_or_else(|error| panic!("a program stays: {error}"));
         assert_eq!(link.mtu, 1500, "restored: {link:?}");
     }
+}
+
+/// The effect of a restart, by a check of the file.
+fn effect(path: &str) -> Option<String> {
+    let summary = good(&["run", "--check", path]);
+    summary.lines().find_map(|line| line.strip_prefix("  a restart ")).map(str::to_owned)
+}
+
+fn restarts(directory: &TemporaryDirectory) {
+    let _mounts = private_mounts();
+    let (_, file) = relay(directory);
+    let path = file.to_str().expect("a path that is text");
+    let text = std::fs::read_to_string(&file).expect("the file");
+    let has = |expected: &str| {
+        let effect = effect(path).unwrap_or_default();
+        assert!(effect.starts_with(expected), "{effect:?} instead of {expected:?}");
+    };
+    assert_eq!(effect(path), None);
+    let daemon = Daemon::start(&file, directory);
+    has("loses no frame: ");
+    std::fs::write(&file, format!("{text}\n# changed\n")).expect("another file");
+    has("changes the node: its file");
+    std::fs::write(&file, text.replace("[node]", "[node]\nbackend = \"packet\"")).expect("a file");
+    has("loses frames: ");
+    std::fs::write(&file, &text).expect("the file");
+    good(&["stream", "remove", "back", "--node", "relay"]);
+    has("changes the node: streams ");
+    good(&["reload", "relay"]);
+    has("loses no frame: ");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).expect("a mode");
+    let CommandOutput { code, out, .. } = run(&["run", "--check", path]);
+    assert!(code == 0 && out.contains("  a restart fails: another user "), "{out}");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("a mode");
+
+    assert_eq!(daemon.stop(Signal::SIGTERM).code(), Some(0));
+    assert_eq!(effect(path), None);
+    // As of another version: tables of other sizes.
+    let table = |name: &str| Path::new("/sys/fs/bpf/onbeat/relay/tables").join(name);
+    let swap = || {
+        for (from, to) in [("members", "aside"), ("splits", "members"), ("aside", "splits")] {
+            std::fs::rename(table(from), table(to)).expect("a pin");
+        }
+    };
+    swap();
+    let refused = bad(&["run", "--check", path]);
+    assert!(refused.contains("pinned state of another version or size"), "{refused}");
+    assert!(refused.contains("remove it with onbeat down"), "{refused}");
+    assert_eq!(bad(&["run", path]), refused);
+    // A service must not be started again and again.
+    let mut service = onbeat();
+    service.args(["run", path]).env("NOTIFY_SOCKET", directory.file("notify"));
+    let service: CommandOutput = service.output().expect("it runs").into();
+    assert_eq!((service.code, service.err), (78, refused));
+    swap();
+    drop(Daemon::start(&file, directory));
+    good(&["down", "relay"]);
+}
+
+#[test]
+fn a_check_reports_the_effect_of_a_restart() {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf]) {
+        return;
+    }
+    let directory = TemporaryDirectory::new("restart");
+    let namespace = Namespace::with_loopback().expect("a namespace");
+    namespace.run(|| restarts(&directory)).expect("a thread in it");
 }
 
 #[test]

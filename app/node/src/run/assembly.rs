@@ -517,7 +517,7 @@ pub(super) fn sweep_interval(stream: &Stream) -> Option<Duration> {
 }
 
 /// Returns the entries of the NodesTables of a PRP node, or of all wildcards together.
-fn max_nodes(config: &Config) -> u32 {
+pub(super) fn max_nodes(config: &Config) -> u32 {
     config.links().map(|link| u32::from(link.max_nodes)).sum()
 }
 

@@ -364,10 +364,19 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether each further start fails as well, until an administrator changes the file or the unit.
+    /// Whether each further start fails as well, until an administrator changes the file or the unit, or removes the
+    /// node whose tables do not fit.
     #[must_use]
     pub fn is_permanent(&self) -> bool {
-        matches!(self, Error::Load(_) | Error::DropIns { .. })
+        use onbeat_frer_xdp::Error as Plane;
+        matches!(
+            self,
+            Error::Load(_)
+                | Error::DropIns { .. }
+                | Error::Plane(
+                    Plane::Incompatible { .. } | Plane::NodesTable { .. } | Plane::Full { .. }
+                )
+        )
     }
 }
 

@@ -31,6 +31,7 @@ mod port_counters;
 mod prove;
 mod prp;
 mod ptp;
+mod restart;
 mod setup;
 mod status;
 mod summary;
@@ -46,7 +47,6 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use onbeat_frer_xdp::PinDirectory;
 use onbeat_irq_guard::Background;
 use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
@@ -65,6 +65,7 @@ pub(crate) use down::{changed_interfaces_of, interfaces_to_restore, stopped_node
 pub use down::{down, name_of};
 pub use error::{Error, Result};
 pub(crate) use prp::{MAX_MTU as MAX_PRP_MTU, backend as redundancy_backend};
+pub use restart::{Restart, restart};
 
 /// MTU that the kernel gives to a new veth pair, in octets.
 const NEW_VETH_MTU: u32 = 1500;
@@ -79,10 +80,12 @@ pub struct Options {
 }
 
 /// Checks a configuration against the host: its ports have different interfaces, the MTUs of those that exist are
-/// sufficient, and its pin directory can be used. Returns the warnings of the configuration.
+/// sufficient, and its pin directory can be used. As root, also that a start can take over the data plane there.
+/// Returns the warnings of the configuration.
 ///
 /// # Errors
-/// Two ports have one interface; the MTU of a path is too small; the pin directory cannot be used.
+/// Two ports have one interface; the MTU of a path is too small; the pin directory cannot be used, or has tables of
+/// another version or size.
 pub fn check(config: &Config) -> Result<Warnings> {
     let handle = Handle::open()?;
     let mut config = config.clone();
@@ -93,12 +96,7 @@ pub fn check(config: &Config) -> Result<Warnings> {
         // The MTU of a new pair; an interface may be of another machine.
         Err(_) => port.create.map(|InterfaceKind::Veth| NEW_VETH_MTU),
     })?;
-    match PinDirectory::open(&config.node.pin) {
-        // Not readable without privileges.
-        Err(onbeat_frer_xdp::Error::Pin { source, .. })
-            if source.kind() == std::io::ErrorKind::PermissionDenied => {}
-        opened => opened.map(drop)?,
-    }
+    restart::check_pinned(&config)?;
     Ok(warnings)
 }
 

@@ -42,7 +42,7 @@ use crate::error::Result;
 use crate::features::Features;
 use crate::output::OutputCounters;
 use crate::pin::PinDirectory;
-use crate::programs::{self, Control, Instance, Maps, ProgramPurpose, Redundancy};
+use crate::programs::{self, Control, Instance, Maps, ProgramPurpose, Redundancy, TableCapacity};
 use crate::slots::Slots;
 use crate::table::Table;
 use claims::Claims;
@@ -243,6 +243,17 @@ impl Plane {
         Self::open_for(options, ProgramPurpose::Forward)
     }
 
+    /// Checks whether [`Plane::open`] accepts the tables pinned in a directory, and whether they have room for these
+    /// numbers of streams, and of nodes of a PRP node or of wildcards. Changes nothing, and requires no claim.
+    ///
+    /// # Errors
+    /// [`Incompatible`](crate::Error::Incompatible), [`NodesTable`](crate::Error::NodesTable); the kernel refuses access.
+    pub fn check(directory: PinDirectory, streams: u32, nodes: u32) -> Result<()> {
+        let directory = Some(Arc::new(directory));
+        let maps = Maps::open(directory, ProgramPurpose::Forward, streams)?;
+        maps.require_layout(TableCapacity { streams, nodes })
+    }
+
     /// Opens a plane that redirects frames of streams to sockets.
     pub(crate) fn open_steering(max_streams: u32) -> Result<Self> {
         let options =
@@ -253,6 +264,7 @@ impl Plane {
     fn open_for(options: &Options, purpose: ProgramPurpose) -> Result<Self> {
         let directory = options.directory.clone();
         let mut maps = Maps::open(directory.clone(), purpose, options.max_streams)?;
+        maps.require_version()?;
         let control = Control::load(&mut maps, options.test_clock)?;
         let output = match purpose {
             ProgramPurpose::Forward if !options.count_output => Err("not requested".to_owned()),
@@ -265,10 +277,7 @@ impl Plane {
         if fresh {
             node.abi_version = c::ABI_VERSION;
             tables.node.set(&0, &node)?;
-        } else if node.abi_version != c::ABI_VERSION {
-            return Err(maps.incompatible());
         }
-
         Self::take_over(options, directory, maps, tables, (control, output), &node, fresh)
     }
 

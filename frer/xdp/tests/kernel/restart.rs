@@ -1,5 +1,6 @@
 //! State kept and state removed by reloads and restarts of the daemon, and refused changes.
 
+mod layout;
 mod pin;
 mod private_bpffs;
 mod refused;

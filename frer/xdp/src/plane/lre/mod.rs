@@ -150,14 +150,7 @@ impl Plane {
     /// # Errors
     /// It was created for less.
     pub fn check_max_nodes(&self, max_nodes: u32) -> Result<()> {
-        if !self.maps.has("lre_sources") {
-            return Ok(());
-        }
-        let capacity = self.maps.handle("lre_sources")?.max_entries();
-        if capacity < max_nodes {
-            return Err(Error::NodesTable { wanted: max_nodes, capacity });
-        }
-        Ok(())
+        self.maps.require_nodes(max_nodes)
     }
 
     /// Makes room for this number of nodes in tables that do not exist yet.

@@ -1,7 +1,7 @@
 //! Tables that outlive the daemon, and changes of the parameters.
 
 use onbeat_frer::prp::Parameters;
-use onbeat_frer_xdp::Error;
+use onbeat_frer_xdp::{Error, PinDirectory, Plane};
 
 use super::{
     Entity, LANS, MS, READY, delivers, mac, number_of, parameters, supervision_of, tagged,
@@ -63,6 +63,10 @@ fn a_restart_keeps_numbers_and_nodes() {
             assert!(entity.accepts(LANS[0], mac(station), 7));
             assert_eq!(entity.accepts(LANS[1], mac(station), 7), !is_known, "{station}");
         }
+        let check = |nodes| Plane::check(PinDirectory::open(directory).unwrap().unwrap(), 1, nodes);
+        check(CAPACITY.into()).unwrap();
+        let error = check(u32::from(CAPACITY) + 1).unwrap_err();
+        assert!(matches!(error, Error::NodesTable { wanted: 9, capacity: 8 }), "{error}");
     });
 }
 

@@ -15,7 +15,7 @@ use super::with_private_bpffs;
 use crate::harness::{can_run, owner};
 
 /// Returns each path below, with its type, mode, owner and inode, and the text of files.
-fn listing(root: &Path) -> BTreeMap<PathBuf, String> {
+pub(super) fn listing(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut left = vec![root.to_path_buf()];
     while let Some(path) = left.pop() {
