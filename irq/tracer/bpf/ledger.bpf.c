@@ -177,6 +177,8 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 		return 0;
 	}
 	cpu->last_skb = (__u64)skb;
+	cpu->fresh = true;
+	cpu->aborted = false;
 	cpu->totals.arrived++;
 	packets = merged_of(skb);
 	arrive(cpu, packets);

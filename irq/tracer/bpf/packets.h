@@ -24,8 +24,8 @@ int BPF_PROG(on_sk_data_ready, struct sock *sk)
 	if (cpu->tapping && is_packet_socket(sk))
 		return 0;
 	if (sk->__sk_common.skc_family == AF_XDP) {
-		/* None: a generic program, which passes them one by one. */
-		packets = cpu->to_socket ?: 1;
+		/* A generic program passes packets, which have arrived, one by one. */
+		packets = cpu->to_socket ?: !!cpu->device;
 		cpu->to_socket = 0;
 	} else if (sk->sk_protocol == PROTOCOL_TCP) {
 		if (sk->__sk_common.skc_state != TCP_LISTEN)
@@ -44,7 +44,8 @@ int BPF_PROG(on_tcp_probe, struct sock *sk, struct sk_buff *skb)
 
 	if (!cpu)
 		return 0;
-	ended(cpu, skb);
+	if (!ended(cpu, skb) && cpu->pendings)
+		copy_ended(cpu);
 	deliver_to(cpu, sk, 1);
 	return 0;
 }
@@ -71,13 +72,14 @@ int on_kfree_skb(__u64 *ctx)
 		return 0;
 	if (!skb->skb_iif) {
 		/* An answer that cannot be sent is part of the packet that it answers. */
-		if (skb->dev && has_xdp(skb->dev, XDP_MODE_DRV))
+		if (skb->dev && has_xdp(skb->dev, XDP_MODE_DRV) && has_no_other_reason(ctx[2]))
 			dropped_by_xdp(cpu, skb->dev);
 		return 0;
 	}
-	if (is_generic(skb->dev) && has_no_other_reason(ctx[2])) {
-		ended(cpu, skb);
-		dropped_by_xdp(cpu, skb->dev);
+	if (has_no_other_reason(ctx[2]) && skb->skb_iif == skb->dev->ifindex &&
+	    is_generic(skb->dev)) {
+		ended(cpu, (void *)cpu->last_skb);
+		dropped_by_generic(cpu, skb->dev);
 		return 0;
 	}
 	kind = ended(cpu, skb);
@@ -112,10 +114,12 @@ int BPF_PROG(on_consume_skb, struct sk_buff *skb)
 
 	if (!cpu || is_of_tap(cpu, skb))
 		return 0;
-	kind = ended(cpu, skb);
-	/* A generic program gets a copy of a packet without room in front of it. */
-	if (cpu->last_skb == (__u64)skb && is_generic(skb->dev))
+	if (cpu->fresh && cpu->last_skb == (__u64)skb && is_generic(skb->dev)) {
+		cpu->fresh = false;
+		copied(cpu);
 		return 0;
+	}
+	kind = ended(cpu, skb);
 	if (kind) {
 		cpu->totals.inspected++;
 		for_class(&key, kind, cpu->ended_flow);

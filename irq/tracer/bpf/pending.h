@@ -175,6 +175,42 @@ static __always_inline __u32 ended(struct cpu *cpu, const void *skb)
 	return find_ended(cpu);
 }
 
+/*
+ * A generic XDP program gets a copy of a packet without room in front of it: the packet that
+ * arrived last goes on under an address that is not known yet.
+ */
+static __always_inline void copied(struct cpu *cpu)
+{
+	__u32 last = cpu->pendings - 1;
+	struct pending *packet;
+
+	if (last >= IRQ_MAX_PENDING)
+		return;
+	packet = &cpu->pending[last];
+	if (packet->skb == cpu->last_skb)
+		packet->skb = last + 1;
+	cpu->last_skb = last + 1;
+}
+
+/* Ends the first expected packet of a connection that is a copy. */
+__noinline int copy_ended(struct cpu *cpu)
+{
+	__u32 i;
+
+	if (!cpu)
+		return 0;
+	for (i = 0; i < IRQ_MAX_PENDING && i < cpu->pendings; i++) {
+		struct pending *packet = &cpu->pending[i];
+
+		if (packet->skb && packet->skb <= IRQ_MAX_PENDING &&
+		    packet->kind == IRQ_CONNECTION) {
+			packet->skb = 0;
+			return 1;
+		}
+	}
+	return 0;
+}
+
 /* Ends the first expected packet of a connection: the last one of its handshake. */
 __noinline int handshake_ended(struct cpu *cpu)
 {

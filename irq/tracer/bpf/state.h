@@ -45,7 +45,7 @@ volatile __u64 entry_ns;
 
 /* A packet that may have no observed end. */
 struct pending {
-	__u64 skb;  /* 0: it has ended */
+	__u64 skb;  /* 0: it has ended; up to IRQ_MAX_PENDING: a copy without an address */
 	__u64 flow; /* key of flows; for IRQ_HANDSHAKE of listeners */
 	__u32 kind; /* its class if it has no other end */
 };
@@ -112,7 +112,7 @@ struct cpu {
 	/* Whether packets were delivered without an arrival. */
 	bool unannounced;
 	/* Packets that XDP passed to a socket, which is known later; and whether the packet that
-	 * it dropped next is one that it aborted. */
+	 * is dropped next is one that its program aborted. */
 	__u32 to_socket;
 	bool aborted;
 	/* Of the last poll of a device: packets in GRO, and their part of its time. */
@@ -146,8 +146,9 @@ struct cpu {
 	/* The socket of the last delivery in this poll, if it has an owner, and its entry. */
 	__u64 last_sk;
 	__u32 last_at;
-	/* The last packet that arrived in this poll. */
+	/* The last packet that arrived in this poll, and whether nothing happened to it yet. */
 	__u64 last_skb;
+	bool fresh;
 	/* The device of the packets, and its address while a poll lasts. */
 	__u64 last_dev;
 	__u32 netns;

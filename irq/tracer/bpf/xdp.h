@@ -8,7 +8,8 @@
 
 #include "deliver.h"
 
-#define XDP_TX 3
+#define XDP_TX	     3
+#define XDP_REDIRECT 4
 
 static __always_inline bool has_xdp(const struct net_device *device, int mode)
 {
@@ -44,7 +45,16 @@ static __always_inline void dropped_by_xdp(struct cpu *cpu, const struct net_dev
 		taken_by_xdp(cpu, device, IRQ_VERDICT_DROP, 1);
 }
 
-/* Why a generic program drops a packet is not reported. */
+/* A generic program's packet always has a buffer, which is freed after a report of an error. */
+static __always_inline void dropped_by_generic(struct cpu *cpu, const struct net_device *device)
+{
+	__u32 verdict = cpu->aborted ? IRQ_VERDICT_ABORTED : IRQ_VERDICT_DROP;
+
+	cpu->aborted = false;
+	taken_by_xdp(cpu, device, verdict, 1);
+}
+
+/* Why a program drops a packet is not reported; other drops have a reason. */
 static __always_inline bool has_no_other_reason(__u32 reason)
 {
 	return reason == bpf_core_enum_value(enum skb_drop_reason, SKB_DROP_REASON_NOT_SPECIFIED) ||
@@ -75,7 +85,11 @@ int BPF_PROG(on_xdp_redirect_err, const struct net_device *device)
 {
 	struct cpu *cpu = receiving();
 
-	if (cpu && !is_generic(device))
+	if (!cpu)
+		return 0;
+	if (is_generic(device))
+		cpu->aborted = true;
+	else
 		taken_by_xdp(cpu, device, IRQ_VERDICT_ABORTED, 1);
 	return 0;
 }
@@ -100,8 +114,13 @@ int BPF_PROG(on_xdp_exception, const struct net_device *device, const struct bpf
 {
 	struct cpu *cpu = receiving();
 
-	if (!cpu)
+	/* Some drivers report a failed redirection here, too. */
+	if (!cpu || verdict == XDP_REDIRECT)
 		return 0;
+	if (is_generic(device)) {
+		cpu->aborted = true;
+		return 0;
+	}
 	taken_by_xdp(cpu, device, IRQ_VERDICT_ABORTED, 1);
 	cpu->aborted = verdict != XDP_TX;
 	return 0;

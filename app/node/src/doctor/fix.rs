@@ -3,7 +3,9 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use onbeat_host::settings::{self, Change, Journal, Outcome, Report, Result, roll_back};
+use onbeat_host::settings::{
+    self, Change, Journal, Outcome, Report, Result, SettingKind, roll_back,
+};
 use serde::Serialize;
 
 use super::{Finding, HostRoot, KernelDevices, Level, examine, table};
@@ -92,7 +94,8 @@ impl FixReport {
     pub fn new(report: &Report, target: &Target, interfaces: &[String]) -> FixReport {
         let changed = |change: &Change| matches!(change.outcome, Outcome::Changed | Outcome::Stuck);
         let mut left = target.examine(interfaces);
-        left.retain(|finding| finding.level >= Level::Warn && finding.fix.is_none());
+        let is_left = |kind: SettingKind| kind.is_by_name();
+        left.retain(|finding| finding.level >= Level::Warn && finding.fix.is_none_or(is_left));
         FixReport {
             ok: report.is_good(),
             changes: settings::lines(&report.changes),

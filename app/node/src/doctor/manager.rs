@@ -1,6 +1,6 @@
 //! Who configures an interface: network managers and their files.
 
-use onbeat_host::settings::{NetworkManager, SettingKind};
+use onbeat_host::settings::{Manager, SettingKind};
 use onbeat_netdev::shell_word;
 
 use super::root::HostRoot;
@@ -10,31 +10,30 @@ const WHAT: &str = "network manager";
 
 /// The findings on an interface: none if nothing configures it.
 pub(super) fn examine(root: &HostRoot<'_>, interface: &str) -> Vec<Finding> {
-    let running =
-        NetworkManager::ALL.into_iter().filter_map(|manager| running(root, manager, interface));
+    let running = Manager::ALL.into_iter().filter_map(|manager| running(root, manager, interface));
     let written = [netplan(root, interface), ifupdown(root, interface)];
     running.chain(written.into_iter().flatten()).collect()
 }
 
 /// A manager that runs, and knows the interface.
-fn running(root: &HostRoot<'_>, manager: NetworkManager, interface: &str) -> Option<Finding> {
-    let index = root.number(&format!("/sys/class/net/{interface}/ifindex"))?;
-    let state = root.read(&manager.state_file(u32::try_from(index).ok()?))?;
-    if !manager.has(&state) {
-        return Some(Finding::ok("network-manager", WHAT, format!("{manager} leaves it alone")));
+fn running(root: &HostRoot<'_>, manager: Manager, interface: &str) -> Option<Finding> {
+    let state = manager.state(&root.path("/"), interface)?;
+    if !manager.manages(&state) {
+        return Some(Finding::ok("network-manager", WHAT, format!("{manager} does not manage it")));
     }
     let source = manager.source(&state).map(|source| format!(" by {source}")).unwrap_or_default();
     let value = format!(
         "{manager} configures it{source}: DHCP, addresses, MTU and promiscuous mode of a port may change"
     );
     let finding = Finding::new("network-manager", Level::Warn, WHAT, value);
-    if !NetworkManager::can_name(interface) {
+    if !Manager::can_name(interface) {
         return Some(finding.remedy(format!("rename {}", shell_word(interface))));
     }
     let remedy = format!(
-        "if no address of this host is on it: write {} with {:?} for all boots",
+        "if this host does not use its addresses, for all boots: printf '{}\\n' >{} && {}",
+        manager.lines(interface).join("\\n"),
         manager.permanent_file(interface),
-        manager.text(interface),
+        manager.reload().join(" "),
     );
     Some(finding.remedy(remedy).fix(SettingKind::Manager))
 }
@@ -61,14 +60,18 @@ fn ifupdown(root: &HostRoot<'_>, interface: &str) -> Option<Finding> {
             && words.nth(1).is_some_and(|method| method != "manual")
     };
     let main = "/etc/network/interfaces";
-    let file = if root.read(main).is_some_and(|text| text.lines().any(sets)) {
+    let text = root.read(main)?;
+    let is_sourced = text
+        .lines()
+        .any(|line| line.trim_start().starts_with("source") && line.contains("interfaces.d"));
+    let file = if text.lines().any(sets) {
         main.to_owned()
     } else {
-        named_in(root, "/etc/network/interfaces.d", "", sets)?
+        is_sourced.then(|| named_in(root, "/etc/network/interfaces.d", "", sets))??
     };
     let value = format!("ifupdown configures it by {file}");
     Some(Finding::new("network-manager", Level::Warn, WHAT, value).remedy(format!(
-        "set its method in {file} to manual: iface {} inet manual",
+        "set its methods in {file} to manual: iface {} inet manual",
         shell_word(interface)
     )))
 }
@@ -78,11 +81,13 @@ fn named_in(
     root: &HostRoot<'_>,
     directory: &str,
     ending: &str,
-    is_it: impl Fn(&str) -> bool,
+    names_it: impl Fn(&str) -> bool,
 ) -> Option<String> {
     let mut names = root.list(directory);
     names.sort();
-    let paths = names.iter().filter(|name| name.ends_with(ending));
+    let is_backup =
+        |name: &str| name.ends_with('~') || name.contains(".bak") || name.contains(".dpkg-");
+    let paths = names.iter().filter(|name| name.ends_with(ending) && !is_backup(name));
     let mut paths = paths.map(|name| format!("{directory}/{name}"));
-    paths.find(|path| root.read(path).is_some_and(|text| text.lines().any(&is_it)))
+    paths.find(|path| root.read(path).is_some_and(|text| text.lines().any(&names_it)))
 }

@@ -76,6 +76,8 @@ impl Host {
     fn nic(&mut self, name: &str) -> &mut Device {
         self.file(&format!("sys/class/net/{name}/threaded"), "1");
         self.file(&format!("sys/class/net/{name}/ifindex"), "3");
+        self.file("proc/901/comm", "NetworkManager\n");
+        self.file("proc/902/comm", "systemd-network\n");
         for (irq, cpu) in [("40", "0"), ("41", "1")] {
             self.file(&format!("sys/class/net/{name}/device/msi_irqs/{irq}"), "msix");
             self.file(&format!("proc/irq/{irq}/effective_affinity_list"), cpu);
@@ -243,7 +245,7 @@ const CASES: &[Case] = &[
         "[device]\nmanaged=false\n",
         "network-manager",
         Level::Ok,
-        "leaves it alone",
+        "does not manage it",
         "",
     ),
     (
@@ -268,14 +270,6 @@ const CASES: &[Case] = &[
         "network-manager",
         Level::Warn,
         "ifupdown configures it by /etc/network/interfaces",
-        "iface eth1 inet manual",
-    ),
-    (
-        "etc/network/interfaces.d/ports",
-        "iface eth1 inet static\n",
-        "network-manager",
-        Level::Warn,
-        "/etc/network/interfaces.d/ports",
         "iface eth1 inet manual",
     ),
 ];
@@ -303,10 +297,16 @@ fn files_that_leave_an_interface_alone_are_no_finding() {
     host.file("etc/network/interfaces", "iface eth1 inet manual\niface eth10 inet dhcp\n");
     host.file("etc/netplan/01.yaml", "network:\n  ethernets:\n    eth10:\n      dhcp4: true\n");
     host.file("etc/netplan/note.txt", "eth1:\n");
-    // Of another interface.
+    host.file("etc/network/interfaces.d/ports", "iface eth1 inet static\n");
+    // Of another interface, and of a manager that has exited.
     host.file("run/NetworkManager/devices/33", "managed=true");
+    host.file("run/systemd/netif/links/3", "ADMIN_STATE=configured");
+    host.without("proc/902/comm");
     let findings = host.examine(&["eth1"]);
     assert!(findings.iter().all(|finding| finding.id != "network-manager"), "{findings:#?}");
+    host.file("etc/network/interfaces", "source /etc/network/interfaces.d/*\n");
+    let finding = host.finding("network-manager", &["eth1"]);
+    assert!(finding.value.ends_with("by /etc/network/interfaces.d/ports"), "{finding:?}");
 }
 
 /// The file is in the initial network namespace only; root cannot read it elsewhere either.

@@ -160,7 +160,7 @@ impl SettingKind {
                 "manager",
                 "network manager (NetworkManager, systemd-networkd)",
                 "it starts DHCP, and sets addresses, MTU and promiscuous mode of a port",
-                "the interface loses addresses and routes of the manager, and connections over it end",
+                "the interface loses addresses and routes of the manager, can go down, and connections over it end",
             ),
         }
     }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::file_writes::FileWrites;
 use super::live_survey::modes_of;
 use super::manager::{MANAGED, UNMANAGED};
 use super::value::{Fields, is_merging, list, modes, words};
-use super::{Host, NapiThread, NetworkManager, Refusal, SettingLocation, Survey, Tuning};
+use super::{Host, Manager, NapiThread, Refusal, SettingLocation, Survey, Tuning};
 use onbeat_realtime::CpuSet;
 use onbeat_realtime::scheduling::{ThreadPolicy, affinity, set_affinity};
 
@@ -110,29 +110,28 @@ impl LiveHost {
         )))
     }
 
-    /// Writes the file that keeps a manager away from an interface, and waits until the manager obeys.
-    fn keep_away(&self, manager: NetworkManager, interface: &str) -> SettingResult<()> {
+    /// Writes the file that excludes an interface, and waits until the manager follows it.
+    fn exclude(&self, manager: Manager, interface: &str) -> SettingResult<()> {
         let path = manager.file(interface);
         let failed = |error| file(&path, "write", error);
         let target = self.path(&path);
-        let directory = target.parent().unwrap_or(&self.root);
-        fs::create_dir_all(directory).map_err(failed)?;
+        create_readable(target.parent().unwrap_or(&self.root)).map_err(failed)?;
         let new = target.with_extension("new");
-        fs::write(&new, manager.text(interface)).map_err(failed)?;
-        let readable = fs::Permissions::from_mode(0o644);
-        fs::set_permissions(&new, readable).map_err(failed)?;
+        let text = manager.lines(interface).join("\n") + "\n";
+        fs::write(&new, text).map_err(failed)?;
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o644)).map_err(failed)?;
         fs::rename(&new, &target).map_err(failed)?;
-        let obeys =
+        let followed =
             self.reload(manager).and_then(|()| self.wait_for(manager, interface, UNMANAGED));
-        if obeys.is_err() {
+        if followed.is_err() {
             let _ = fs::remove_file(&target);
             let _ = self.reload(manager);
         }
-        obeys
+        followed
     }
 
-    /// Removes the file. A manager that does not run has no interface to take.
-    fn release(&self, manager: NetworkManager, interface: &str) -> SettingResult<()> {
+    /// Removes the file, whatever became of the manager and the interface, and waits until the manager manages it again.
+    fn include(&self, manager: Manager, interface: &str) -> SettingResult<()> {
         let path = manager.file(interface);
         match fs::remove_file(self.path(&path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -140,12 +139,19 @@ impl LiveHost {
             }
             _ => {}
         }
-        self.reload(manager).map_err(|_| Refusal::Gone)?;
+        if self.devices.is_some() && !manager.runs(&self.root) {
+            return Err(Refusal::Gone);
+        }
+        self.reload(manager)?;
+        let is_permanent = self.path(&manager.permanent_file(interface)).exists();
+        if is_permanent || self.managed(manager, interface).is_none() {
+            return Err(Refusal::Gone);
+        }
         self.wait_for(manager, interface, MANAGED)
     }
 
     /// Makes a manager read its files.
-    fn reload(&self, manager: NetworkManager) -> SettingResult<()> {
+    fn reload(&self, manager: Manager) -> SettingResult<()> {
         if self.devices.is_none() {
             return Ok(());
         }
@@ -157,22 +163,17 @@ impl LiveHost {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(Refusal::Failed(format!("{} failed: {}", manager.reload().join(" "), said.trim())))
+        let reason = String::from_utf8_lossy(&output.stderr);
+        Err(Refusal::Failed(format!("{} failed: {}", manager.reload().join(" "), reason.trim())))
     }
 
-    fn wait_for(
-        &self,
-        manager: NetworkManager,
-        interface: &str,
-        wanted: &str,
-    ) -> SettingResult<()> {
+    fn wait_for(&self, manager: Manager, interface: &str, wanted: &str) -> SettingResult<()> {
         let deadline = Instant::now() + MANAGER_TIME;
-        let is = || self.managed(manager, interface).unwrap_or_else(|| UNMANAGED.to_owned());
-        while self.devices.is_some() && is() != wanted {
+        let now = || self.managed(manager, interface).unwrap_or(UNMANAGED);
+        while self.devices.is_some() && now() != wanted {
             if Instant::now() > deadline {
                 return Err(Refusal::Failed(format!(
-                    "{manager} does not report {interface} as {wanted} after {} s; see: {}",
+                    "{manager} does not report {interface} as {wanted} after {} s; another of its files may decide; see: {}",
                     MANAGER_TIME.as_secs(),
                     SettingLocation::Manager { manager, interface: interface.to_owned() }
                 )));
@@ -244,10 +245,11 @@ impl Host for LiveHost {
                 self.check_thread(*pid, name)?;
                 affinity(*pid).map(|cpus| cpus.to_string()).map_err(thread)
             }
+            // A file that a killed process left counts, also before the manager has read it.
             SettingLocation::Manager { manager, interface } => {
-                self.check_interface(interface)?;
-                // A manager that has exited, or has no state of the interface, does not configure it.
-                Ok(self.managed(*manager, interface).unwrap_or_else(|| UNMANAGED.to_owned()))
+                let is_excluded = self.path(&manager.file(interface)).exists();
+                let managed = self.managed(*manager, interface).filter(|_| !is_excluded);
+                Ok(managed.unwrap_or(UNMANAGED).to_owned())
             }
         }
     }
@@ -323,8 +325,8 @@ impl Host for LiveHost {
                 set_affinity(*pid, &cpus).map_err(thread)
             }
             SettingLocation::Manager { manager, interface } => match value {
-                UNMANAGED => self.keep_away(*manager, interface),
-                MANAGED => self.release(*manager, interface),
+                UNMANAGED => self.exclude(*manager, interface),
+                MANAGED => self.include(*manager, interface),
                 _ => Err(malformed()),
             },
         }
@@ -372,6 +374,16 @@ impl Devices {
             .filter(|feature| feature.active && feature.changeable && is_merging(&feature.name));
         Ok(list(on.map(|feature| feature.name.as_str())))
     }
+}
+
+/// Creates directories that every user can read: a manager runs as a user of its own.
+fn create_readable(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    directory.parent().map_or(Ok(()), create_readable)?;
+    fs::create_dir(directory)?;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
 }
 
 pub(super) fn affinity_file(irq: u32) -> String {

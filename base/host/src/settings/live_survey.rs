@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
 
 use onbeat_netdev::{Error as Netdev, napi};
 
@@ -11,8 +10,7 @@ use super::manager::{MANAGED, UNMANAGED};
 use super::survey::RT_RUNTIME;
 use super::value::{Fields, modes_text};
 use super::{
-    Governor, InterfaceSurvey, NapiThread, NetworkManager, PacketSteering, SettingKind, Survey,
-    Tuning,
+    Governor, InterfaceSurvey, Manager, NapiThread, PacketSteering, SettingKind, Survey, Tuning,
 };
 use onbeat_realtime::scheduling::{ThreadPolicy, affinity};
 
@@ -102,24 +100,15 @@ impl LiveHost {
     }
 
     /// Returns the network managers that know an interface.
-    fn managers(&self, name: &str) -> Vec<(NetworkManager, String)> {
-        let state = |manager| Some((manager, self.managed(manager, name)?));
-        NetworkManager::ALL.into_iter().filter_map(state).collect()
+    fn managers(&self, name: &str) -> Vec<(Manager, String)> {
+        let state = |manager| Some((manager, self.managed(manager, name)?.to_owned()));
+        Manager::ALL.into_iter().filter_map(state).collect()
     }
 
-    /// Returns whether a manager has an interface; `None`: it does not know it.
-    pub(super) fn managed(&self, manager: NetworkManager, interface: &str) -> Option<String> {
-        // Managers know the interfaces of their own network namespace, by their indices.
-        if self.namespace("self") != self.namespace("1") {
-            return None;
-        }
-        let index = self.text(&format!("/sys/class/net/{interface}/ifindex"))?.parse().ok()?;
-        let state = self.text(&manager.state_file(index))?;
-        Some(if manager.has(&state) { MANAGED } else { UNMANAGED }.to_owned())
-    }
-
-    fn namespace(&self, process: &str) -> Option<PathBuf> {
-        fs::read_link(self.path(&format!("/proc/{process}/ns/net"))).ok()
+    /// Returns whether a manager manages an interface; `None`: it does not know it.
+    pub(super) fn managed(&self, manager: Manager, interface: &str) -> Option<&'static str> {
+        let state = manager.state(&self.root, interface)?;
+        Some(if manager.manages(&state) { MANAGED } else { UNMANAGED })
     }
 
     /// Returns the distribution of packets by each receive queue, in the order of their numbers.

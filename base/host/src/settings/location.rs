@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::NetworkManager;
+use super::Manager;
 use super::survey::RT_RUNTIME;
 use super::value;
 
@@ -83,7 +83,7 @@ pub enum SettingLocation {
     /// Whether a network manager configures the interface: `managed`, `unmanaged`.
     Manager {
         /// The manager.
-        manager: NetworkManager,
+        manager: Manager,
         /// The interface.
         interface: String,
     },
@@ -114,6 +114,8 @@ impl SettingLocation {
         let mut place = self.clone();
         match &mut place {
             SettingLocation::File { .. } | SettingLocation::Irq { .. } => {}
+            // Its file has the former name.
+            SettingLocation::Manager { .. } => {}
             SettingLocation::Threaded { interface }
             | SettingLocation::NapiModes { interface }
             | SettingLocation::Offloads { interface }
@@ -122,8 +124,7 @@ impl SettingLocation {
             | SettingLocation::SteeringCpus { interface, .. }
             | SettingLocation::SteeringFlows { interface, .. }
             | SettingLocation::ThreadPolicy { interface, .. }
-            | SettingLocation::ThreadCpus { interface, .. }
-            | SettingLocation::Manager { interface, .. } => name.clone_into(interface),
+            | SettingLocation::ThreadCpus { interface, .. } => name.clone_into(interface),
         }
         place
     }
@@ -146,21 +147,23 @@ impl SettingLocation {
             {
                 Err(format!("thread {pid} {name:?} is not a NAPI thread"))
             }
-            SettingLocation::Manager { interface, .. } if !NetworkManager::can_name(interface) => {
-                Err(format!("{interface:?} is not a name that a network manager is given"))
-            }
+            SettingLocation::Manager { interface, .. } if !Manager::can_name(interface) => Err(
+                format!("{interface:?} is no name that this program writes for a network manager"),
+            ),
             _ => Ok(()),
         }
     }
 
     /// Returns whether its values are accessible only within the interface's network namespace. A thread is
-    /// accessible from everywhere.
+    /// accessible from everywhere, and the file of a network manager outlives the interface.
     #[must_use]
     pub fn is_in_namespace(&self) -> bool {
         self.interface().is_some()
             && !matches!(
                 self,
-                SettingLocation::ThreadPolicy { .. } | SettingLocation::ThreadCpus { .. }
+                SettingLocation::ThreadPolicy { .. }
+                    | SettingLocation::ThreadCpus { .. }
+                    | SettingLocation::Manager { .. }
             )
     }
 
@@ -221,10 +224,10 @@ impl fmt::Display for SettingLocation {
             SettingLocation::ThreadCpus { pid, name, .. } => {
                 write!(f, "taskset -pc {pid} ({name})")
             }
-            SettingLocation::Manager { manager: NetworkManager::NetworkManager, interface } => {
+            SettingLocation::Manager { manager: Manager::NetworkManager, interface } => {
                 write!(f, "nmcli device show {interface}")
             }
-            SettingLocation::Manager { manager: NetworkManager::Networkd, interface } => {
+            SettingLocation::Manager { manager: Manager::Networkd, interface } => {
                 write!(f, "networkctl status {interface}")
             }
         }

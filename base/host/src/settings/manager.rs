@@ -1,17 +1,19 @@
-//! Network managers: whether one has an interface, and the file that keeps it away.
+//! Network managers: whether one manages an interface, and the file that excludes the interface.
 //!
-//! Which interfaces a manager has is in its own files under /run, whose format is private: what is not understood counts
-//! as unmanaged.
+//! Which interfaces a manager manages is in its own files under /run, whose format is private: what is not understood
+//! counts as unmanaged.
 
 use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// A network manager that a file keeps away from an interface.
+/// A network manager that reads a file which excludes an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum NetworkManager {
-    /// NetworkManager of GNOME.
+pub enum Manager {
+    /// NetworkManager.
     NetworkManager,
     /// systemd-networkd.
     Networkd,
@@ -21,7 +23,7 @@ pub enum NetworkManager {
 pub(super) const MANAGED: &str = "managed";
 pub(super) const UNMANAGED: &str = "unmanaged";
 
-impl NetworkManager {
+impl Manager {
     /// All managers.
     pub const ALL: [Self; 2] = [Self::NetworkManager, Self::Networkd];
 
@@ -34,18 +36,41 @@ impl NetworkManager {
         }
     }
 
-    /// The file with its state of the interface with this index. Without it, it does not know the interface.
+    /// Its state of an interface of the host below `root`. `None`: it does not run in this network namespace, or does not
+    /// know the interface.
     #[must_use]
-    pub fn state_file(self, index: u32) -> String {
+    pub fn state(self, root: &Path, interface: &str) -> Option<String> {
+        let read = |path: String| fs::read_to_string(root.join(path)).ok();
+        let index = read(format!("sys/class/net/{interface}/ifindex"))?.trim().parse().ok()?;
+        self.runs(root).then(|| read(self.state_file(index)))?
+    }
+
+    fn state_file(self, index: u32) -> String {
         match self {
-            Self::NetworkManager => format!("/run/NetworkManager/devices/{index}"),
-            Self::Networkd => format!("/run/systemd/netif/links/{index}"),
+            Self::NetworkManager => format!("run/NetworkManager/devices/{index}"),
+            Self::Networkd => format!("run/systemd/netif/links/{index}"),
         }
     }
 
-    /// Whether the manager has the interface of this state: it configures the interface, or will.
+    /// Whether it runs in this network namespace: its files survive it, and have indices of its own namespace.
     #[must_use]
-    pub fn has(self, state: &str) -> bool {
+    pub fn runs(self, root: &Path) -> bool {
+        let processes = root.join("proc");
+        let namespace = |process: PathBuf| fs::read_link(process.join("ns/net")).ok();
+        let own = namespace(processes.join("thread-self"));
+        // The kernel shortens names of processes.
+        let name: String = self.name().chars().take(15).collect();
+        let is_it = |process: PathBuf| {
+            fs::read_to_string(process.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+                && namespace(process) == own
+        };
+        let entries = fs::read_dir(processes).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).any(is_it)
+    }
+
+    /// Whether it manages the interface of this state.
+    #[must_use]
+    pub fn manages(self, state: &str) -> bool {
         match self {
             Self::NetworkManager => value(state, "managed") == Some("true"),
             // Before `initialized`, it has not decided.
@@ -56,7 +81,7 @@ impl NetworkManager {
         }
     }
 
-    /// Where the manager has its configuration of the interface from, by its state.
+    /// The origin of its configuration of the interface of this state.
     #[must_use]
     pub fn source(self, state: &str) -> Option<&str> {
         let key = match self {
@@ -66,40 +91,45 @@ impl NetworkManager {
         value(state, key)
     }
 
-    /// The file that keeps the manager away from an interface until the next boot.
+    /// The file that excludes an interface until the next boot.
     #[must_use]
     pub fn file(self, interface: &str) -> String {
-        let (directory, name) = self.place(interface);
-        format!("/run/{directory}/{name}")
+        format!("/run/{}", self.file_name(interface))
     }
 
-    /// The file that keeps it away permanently.
+    /// The file that excludes it permanently.
     #[must_use]
     pub fn permanent_file(self, interface: &str) -> String {
-        let (directory, name) = self.place(interface);
-        format!("/etc/{directory}/{name}")
+        format!("/etc/{}", self.file_name(interface))
     }
 
     /// Each file of NetworkManager adds to a list, and the first file of systemd-networkd that matches wins.
-    fn place(self, interface: &str) -> (&'static str, String) {
+    fn file_name(self, interface: &str) -> String {
         match self {
-            Self::NetworkManager => {
-                ("NetworkManager/conf.d", format!("99-onbeat-{interface}.conf"))
-            }
-            Self::Networkd => ("systemd/network", format!("05-onbeat-{interface}.network")),
+            Self::NetworkManager => format!("NetworkManager/conf.d/99-onbeat-{interface}.conf"),
+            Self::Networkd => format!("systemd/network/05-onbeat-{interface}.network"),
         }
     }
 
-    /// The content of the file. NetworkManager does not read `managed` of `[device]` again for a known device.
+    /// The lines of the file. NetworkManager does not read `managed` of `[device]` again for a known device.
     #[must_use]
-    pub fn text(self, interface: &str) -> String {
+    pub fn lines(self, interface: &str) -> Vec<String> {
+        let comment = "# A port of onbeat.".to_owned();
         let rule = match self {
             Self::NetworkManager => {
-                format!("[keyfile]\nunmanaged-devices+=interface-name:{interface}\n")
+                vec![
+                    "[keyfile]".to_owned(),
+                    format!("unmanaged-devices+=interface-name:{interface}"),
+                ]
             }
-            Self::Networkd => format!("[Match]\nName={interface}\n\n[Link]\nUnmanaged=yes\n"),
+            Self::Networkd => vec![
+                "[Match]".to_owned(),
+                format!("Name={interface}"),
+                "[Link]".to_owned(),
+                "Unmanaged=yes".to_owned(),
+            ],
         };
-        format!("# Written by onbeat doctor --fix.\n{rule}")
+        [vec![comment], rule].concat()
     }
 
     /// The command that makes it read its files again.
@@ -111,7 +141,7 @@ impl NetworkManager {
         }
     }
 
-    /// Whether an interface name means itself in the files, where some characters have a meaning.
+    /// Whether an interface name means itself in the files, where some characters are patterns.
     #[must_use]
     pub fn can_name(interface: &str) -> bool {
         let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"._-".contains(&octet);
@@ -119,7 +149,7 @@ impl NetworkManager {
     }
 }
 
-impl fmt::Display for NetworkManager {
+impl fmt::Display for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -136,24 +166,25 @@ mod tests {
 
     #[test]
     fn states_of_both_managers_are_read() {
-        let nm = NetworkManager::NetworkManager;
-        assert!(nm.has("[device]\nmanaged=true\nconnection-uuid=5-a\n"));
+        let nm = Manager::NetworkManager;
+        assert!(nm.manages("[device]\nmanaged=true\nconnection-uuid=5-a\n"));
         assert_eq!(nm.source("[device]\nconnection-uuid=5-a\n"), Some("5-a"));
-        assert!(!nm.has("[device]\nmanaged=false\n") && !nm.has("") && !nm.has("unmanaged=true"));
-        let networkd = NetworkManager::Networkd;
-        for (state, has) in [("configured", true), ("pending", false), ("unmanaged", false)] {
-            assert_eq!(networkd.has(&format!("ADMIN_STATE={state}\n")), has, "{state}");
+        assert!(!nm.manages("[device]\nmanaged=false\n") && !nm.manages(""));
+        assert!(!nm.manages("unmanaged=true"));
+        let networkd = Manager::Networkd;
+        for (state, manages) in [("configured", true), ("pending", false), ("unmanaged", false)] {
+            assert_eq!(networkd.manages(&format!("ADMIN_STATE={state}\n")), manages, "{state}");
         }
-        assert!(!networkd.has("ADMIN_STATE=linger") && !networkd.has("ADMIN"));
+        assert!(!networkd.manages("ADMIN_STATE=linger") && !networkd.manages("ADMIN"));
     }
 
     #[test]
     fn only_plain_names_are_written_into_files() {
         for name in ["eth1", "enp3s0f0", "a.5", "A_b-c"] {
-            assert!(NetworkManager::can_name(name), "{name}");
+            assert!(Manager::can_name(name), "{name}");
         }
         for name in ["", "e*", "a;b", "a,b", ".x", "é", "e[1]", "!a", "a=b", "~x"] {
-            assert!(!NetworkManager::can_name(name), "{name}");
+            assert!(!Manager::can_name(name), "{name}");
         }
     }
 }

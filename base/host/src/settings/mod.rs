@@ -32,7 +32,7 @@ pub use journal::Journal;
 pub use kind::SettingKind;
 pub use live::LiveHost;
 pub use location::SettingLocation;
-pub use manager::NetworkManager;
+pub use manager::Manager;
 pub use plan::{Plan, Setting, Tuning, plan};
 pub use report::{ChangeLine, RestoredLine, lines, restored_table, table};
 pub use survey::{Governor, InterfaceSurvey, NapiThread, PacketSteering, Survey};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manager::UNMANAGED;
 use super::value::{changed, least_coalescing, list, modes, modes_text, words};
-use super::{InterfaceSurvey, NetworkManager, SettingKind, SettingLocation, Survey};
+use super::{InterfaceSurvey, Manager, SettingKind, SettingLocation, Survey};
 use onbeat_realtime::{CpuSet, Scheduling};
 
 /// The requested settings of a host.
@@ -21,7 +21,7 @@ pub struct Tuning {
     pub only: Vec<SettingKind>,
 }
 
-/// All settings that are not changed by name only, with NAPI threads at SCHED_FIFO 50, the priority of interrupt threads of PREEMPT_RT.
+/// All settings except those that are changed only by their names, with NAPI threads at SCHED_FIFO 50, the priority of interrupt threads of PREEMPT_RT.
 impl Default for Tuning {
     fn default() -> Self {
         Self {
@@ -179,10 +179,11 @@ impl Planner<'_> {
     fn managers(&mut self, survey: &InterfaceSurvey) {
         for (manager, now) in &survey.managers {
             let (manager, interface) = (*manager, survey.name.clone());
-            if !NetworkManager::can_name(&interface) && self.wants(SettingKind::Manager) {
+            let is_wanted = self.wants(SettingKind::Manager) && now != UNMANAGED;
+            if is_wanted && !Manager::can_name(&interface) {
                 self.plan.cannot.push(format!(
-                    "{interface}: its name has a meaning in the files of {manager}; rename the interface, or configure \
-                     {manager}"
+                    "{interface}: characters of its name can be patterns in files of {manager}; rename the interface, or \
+                     configure {manager}"
                 ));
                 continue;
             }

@@ -1,6 +1,6 @@
 //! The current settings.
 
-use super::{NetworkManager, SettingLocation};
+use super::{Manager, SettingLocation};
 use onbeat_realtime::CpuSet;
 
 /// The time that real-time tasks may run per period.
@@ -54,7 +54,7 @@ pub struct InterfaceSurvey {
     /// The threads of its NAPI instances.
     pub threads: Vec<NapiThread>,
     /// The network managers that know it: `managed`, `unmanaged`.
-    pub managers: Vec<(NetworkManager, String)>,
+    pub managers: Vec<(Manager, String)>,
 }
 
 /// The distribution of packets by a receive queue.

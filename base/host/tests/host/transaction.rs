@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use onbeat_host::settings::Result;
 use onbeat_host::settings::{
-    Change, Entry, Governor, Host, InterfaceSurvey, Log, NapiThread, NetworkManager, Outcome,
+    Change, Entry, Governor, Host, InterfaceSurvey, Log, Manager, NapiThread, Outcome,
     PacketSteering, Refusal, Report, RestoreOutcome, Setting, SettingKind, SettingLocation, Survey,
     Tuning, apply, plan, restore, roll_back,
 };
@@ -70,7 +70,7 @@ fn name(pid: i32) -> String {
 }
 
 fn managed() -> SettingLocation {
-    SettingLocation::Manager { manager: NetworkManager::Networkd, interface: interface() }
+    SettingLocation::Manager { manager: Manager::Networkd, interface: interface() }
 }
 
 const THREADS: [i32; 2] = [71, 72];
@@ -214,10 +214,7 @@ impl Host for FakeHost {
             },
             threaded,
             napi_modes: value(SettingLocation::NapiModes { interface: interface() }),
-            managers: value(managed())
-                .map(|now| (NetworkManager::Networkd, now))
-                .into_iter()
-                .collect(),
+            managers: value(managed()).map(|now| (Manager::Networkd, now)).into_iter().collect(),
         };
         Ok(Survey {
             cpus: "0-3".parse().unwrap(),

@@ -1,6 +1,7 @@
 //! Packets that an XDP program takes.
 
 use std::net::UdpSocket;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use onbeat_irq::Tracer;
@@ -10,7 +11,7 @@ use onbeat_netdev::XdpMode;
 use onbeat_testing::{AttachMethod, ForeignProgram, Instruction};
 use onbeat_wire::EtherType;
 
-use crate::harness::{BOUND, Flow, World, caused, possible, this_process, total};
+use crate::harness::{BOUND, Flow, RECEIVER, World, caused, possible, this_process, total};
 
 const PACKETS: u64 = 1000;
 
@@ -132,6 +133,48 @@ fn each_verdict_has_its_packets() {
         flow.send(PACKETS as u32, 100);
         let accounts = wait_for_verdict(&tracer, device, verdict, PACKETS);
         assert_eq!(caused(&accounts, this_process(), device).packets, 0, "{mode:?} {verdict:?}");
+        tracer.stop();
+    }
+}
+
+/// Echo requests are answered by the kernel, whatever program passes them; a reply that a full queue drops is no packet of
+/// the program.
+#[test]
+fn packets_that_a_program_passes_have_their_own_class() {
+    const REQUESTS: u64 = 50;
+    if !possible() {
+        return;
+    }
+    for (mode, drops) in
+        [(XdpMode::Native, false), (XdpMode::Generic, false), (XdpMode::Native, true)]
+    {
+        let world = World::with_napi();
+        world.flow().pass(1, 100);
+        let device = world.device();
+        let pass = ForeignProgram::returns(ForeignProgram::PASS);
+        let link = AttachMethod::Link;
+        let _program = ForeignProgram::attach_code(&world.receiver, "r0", link, mode, &pass);
+        if drops {
+            let mut tc = Command::new("tc");
+            tc.args(["qdisc", "replace", "dev", "r0", "root", "pfifo", "limit", "0"]);
+            let status = world.receiver.namespace().run(|| tc.status()).unwrap().unwrap();
+            assert!(status.success());
+        }
+        let mut tracer = Tracer::start().unwrap();
+        let mut ping = Command::new("ping");
+        ping.args(["-q", "-c", &REQUESTS.to_string(), "-i", "0.01", "-W", "1"]);
+        ping.arg(RECEIVER.to_string()).stdout(Stdio::null());
+        let status = world.sender.namespace().run(|| ping.status()).unwrap().unwrap();
+        assert_eq!(status.success(), !drops);
+        let accounts = total(&tracer);
+        let of = |wanted: Class| class(&accounts, |class| *class == wanted);
+        assert_eq!(of(Class::Icmp(device)), REQUESTS, "{mode:?}: {:?}", accounts.caused);
+        assert_eq!(of(Class::Unattributed(device)), 0, "{mode:?}");
+        let taken = |class: &Class| match class {
+            Class::XdpVerdict { device: of, .. } | Class::Xdp(of) => *of == device,
+            _ => false,
+        };
+        assert_eq!(class(&accounts, taken), 0, "{mode:?}: {:?}", accounts.caused);
         tracer.stop();
     }
 }
