@@ -16,7 +16,6 @@ mod wildcards;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use libbpf_rs::MapCore;
 use nix::time::{ClockId, clock_gettime};
 use onbeat_frer::dataplane::Mode;
 use onbeat_frer::prp::{DueFrames, LIFE_CHECK_MS, OWN_SILENCE_NS, Parameters, Reading};
