@@ -129,6 +129,9 @@ impl Planner<'_> {
 
     /// The two paths that share the fewest elements, if they are the pairs of several blocks one after another.
     fn pairs_of_blocks(&mut self, stream: &Stream, listener: u32) -> Option<Vec<Vec<Arc>>> {
+        if self.blocks.has_pair(stream.talker, listener) {
+            return None;
+        }
         let passages = self.blocks.between(stream.talker, listener)?;
         let relays = passages.iter().skip(1).map(|passage| passage.from as usize);
         if stream.paths != 2 || !relays.into_iter().all(|relay| self.transit[relay]) {
