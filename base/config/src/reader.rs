@@ -227,6 +227,11 @@ impl<'a> Value<'a> {
         self.faults.note(self.span(), &self.path, message, help);
     }
 
+    /// Whether a further fault is reported, not only counted: only then is a costly remedy of use.
+    pub fn reports_faults(&self) -> bool {
+        self.faults.count() < KEPT
+    }
+
     /// Records a warning about this value.
     pub fn warn(&self, message: impl Into<String>, help: impl Into<String>) {
         self.faults.warn(self.span(), &self.path, message, help);

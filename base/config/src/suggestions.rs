@@ -14,9 +14,13 @@ pub fn nearest<'a>(
     if !is_short(&written) {
         return None;
     }
+    // Each letter that is missing or too much counts as one that differs.
+    let length = written.chars().count();
+    let is_alike = |word: &&str| word.chars().count().abs_diff(length) <= limit;
     candidates
         .into_iter()
         .filter(is_short)
+        .filter(is_alike)
         .map(|candidate| (distance(written, candidate), candidate))
         .filter(|&(distance, _)| distance <= limit)
         .min_by_key(|&(distance, _)| distance)

@@ -134,7 +134,24 @@ fn color(
         return vec![Some(*vlans.start())];
     }
     let mut by_scope: HashMap<(u32, u32), Vec<usize>> = HashMap::new();
-    for (number, member) in members.iter().enumerate() {
+    // A scope has no more streams than VLANs: further ones stay without. Those that keep their VLAN come first.
+    let mut is_excess = vec![false; members.len()];
+    let mut order: Vec<usize> = (0..members.len()).collect();
+    order.sort_by_key(|number| members[*number].kept.is_none());
+    for number in order {
+        let member = &members[number];
+        let is_full = |scope: &(u32, u32)| {
+            let Some(users) = by_scope.get(scope).filter(|users| users.len() >= vlans.len()) else {
+                return false;
+            };
+            let is_bridge = scope.1 == u32::MAX;
+            let streams: BTreeSet<usize> = users.iter().map(|user| members[*user].stream).collect();
+            is_bridge || !streams.contains(&member.stream) && streams.len() >= vlans.len()
+        };
+        if member.scopes.iter().any(is_full) {
+            is_excess[number] = true;
+            continue;
+        }
         for scope in &member.scopes {
             by_scope.entry(*scope).or_default().push(number);
         }
@@ -165,6 +182,11 @@ fn color(
         if let (false, Some(previous)) = (is_kept, member.previous) {
             banned.extend(&previous.labels);
         }
+    }
+    for banned in
+        banned.iter_mut().zip(&is_excess).filter(|(_, excess)| **excess).map(|both| both.0)
+    {
+        banned.extend(vlans.clone());
     }
     let neighbors = neighbors.into_iter().map(|set| set.into_iter().collect()).collect();
     let mut coloring = ColorGraph::new(vlans, neighbors, banned);

@@ -22,6 +22,7 @@ use onbeat_wire::MacAddress;
 use serde_json::Value;
 
 use crate::input::{MAX_DELAY_NS, SPEED_MBPS};
+use crate::manifest;
 
 /// A file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -169,6 +170,10 @@ impl Draft {
         }
         if let Some(config) = value.get(cnc::MODULE) {
             return cnc::read(self, config);
+        }
+        if value.get("schema").is_some_and(|schema| schema == manifest::SCHEMA) {
+            let help = "use the net.toml of this plan";
+            return Err(fault("top level", "a manifest of a plan, not a topology", help));
         }
         if value.get("nodes").is_some() {
             return node_link::read(self, value);

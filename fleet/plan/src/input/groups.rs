@@ -5,11 +5,40 @@ use onbeat_config::reader::Value;
 use super::{Names, add, name, reference};
 use crate::network::{Group, Network};
 
-/// Groups by name, and for each the groups whose links fail with its own: itself and those that contain it.
+/// Groups of a link, directly or through other groups.
+const MAX_GROUPS: usize = 64;
+
+/// Groups by name, and for each those that contain it.
 #[derive(Debug, Default)]
 pub(super) struct GroupNames {
     pub(super) names: Names,
-    pub(super) containers: Vec<Vec<u32>>,
+    inside: Vec<Vec<u32>>,
+}
+
+impl GroupNames {
+    /// The groups of a link, from the value of its key: those that it names, and all that contain these.
+    pub(super) fn of_link(&self, value: &Value<'_>) -> Vec<u32> {
+        let mut found = Vec::new();
+        for value in value.array().unwrap_or_default() {
+            let mut open: Vec<u32> = reference(&self.names, "group", &value).into_iter().collect();
+            while let Some(group) = open.pop() {
+                if found.contains(&group) {
+                    continue;
+                }
+                if found.len() == MAX_GROUPS {
+                    value.fault(
+                        format!("the link is in more than {MAX_GROUPS} groups"),
+                        "use fewer groups, or fewer groups that contain others",
+                    );
+                    return found;
+                }
+                found.push(group);
+                open.extend(&self.inside[group as usize]);
+            }
+        }
+        found.sort_unstable();
+        found
+    }
 }
 
 /// Reads all groups.
@@ -34,42 +63,50 @@ pub(super) fn read(values: Vec<Value<'_>>, nodes: &Names, network: &mut Network)
         network.groups.push(Group { name: group_name, links: Vec::new() });
         contents.push(inner);
     }
-    let mut inside = vec![Vec::new(); network.groups.len()];
-    for (outer, values) in contents.iter().enumerate() {
-        for value in values {
-            if let Some(inner) = reference(&groups.names, "group", value) {
-                inside[inner as usize].push(outer as u32);
-                if reaches(&inside, outer as u32, inner) {
-                    let names = [outer, inner as usize].map(|index| &network.groups[index].name);
-                    value.fault(
-                        format!("groups {:?} and {:?} contain each other", names[0], names[1]),
-                        "remove one of the references: a group cannot contain itself",
-                    );
-                    inside[inner as usize].pop();
-                }
-            }
-        }
-    }
-    groups.containers = (0..inside.len() as u32).map(|group| closure(&inside, group)).collect();
+    groups.inside = inside(&contents, &groups.names, network);
     groups
 }
 
-/// Whether `from` is contained in `to`, through any number of groups.
-fn reaches(inside: &[Vec<u32>], from: u32, to: u32) -> bool {
-    closure(inside, from).contains(&to)
-}
-
-fn closure(inside: &[Vec<u32>], group: u32) -> Vec<u32> {
-    let mut found = vec![group];
-    let mut next = 0;
-    while let Some(&group) = found.get(next) {
-        next += 1;
-        for &outer in &inside[group as usize] {
-            if !found.contains(&outer) {
-                found.push(outer);
+/// The groups that contain each group directly. Reports groups that contain each other.
+fn inside(contents: &[Vec<Value<'_>>], names: &Names, network: &Network) -> Vec<Vec<u32>> {
+    let inner = |values: &Vec<Value<'_>>| -> Vec<Option<u32>> {
+        values.iter().map(|value| reference(names, "group", value)).collect()
+    };
+    let inner: Vec<Vec<Option<u32>>> = contents.iter().map(inner).collect();
+    let mut inside = vec![Vec::new(); contents.len()];
+    // A group is open while the groups in it are visited: none of them may contain it.
+    let (mut is_visited, mut is_open) = (vec![false; contents.len()], vec![false; contents.len()]);
+    for root in 0..contents.len() {
+        let mut stack = vec![(root, 0)];
+        while let Some((outer, next)) = stack.pop() {
+            if next == 0 && std::mem::replace(&mut is_visited[outer], true) {
+                continue;
             }
+            let Some(group) = inner[outer].get(next) else {
+                is_open[outer] = false;
+                continue;
+            };
+            is_open[outer] = true;
+            stack.push((outer, next + 1));
+            let Some(group) = group.map(|group| group as usize) else { continue };
+            if is_open[group] {
+                let [a, b] = [outer, group].map(|index| &network.groups[index].name);
+                contents[outer][next].fault(
+                    match a == b {
+                        true => format!("group {a:?} contains itself"),
+                        false => format!("groups {a:?} and {b:?} contain each other"),
+                    },
+                    "remove one of the references: a group cannot contain itself",
+                );
+                continue;
+            }
+            inside[group].push(outer as u32);
+            stack.push((group, 0));
         }
     }
-    found.sort_unstable();
-    found
+    for groups in &mut inside {
+        groups.sort_unstable();
+        groups.dedup();
+    }
+    inside
 }

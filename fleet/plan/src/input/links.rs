@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use onbeat_config::reader::{Table, Value};
 
 use super::groups::GroupNames;
-use super::{Names, add, name, reference, resolve};
+use super::{Names, add, name, resolve};
 use crate::network::{End, Link, Network};
 
 /// Longest propagation delay, in nanoseconds.
@@ -32,14 +32,7 @@ pub(super) fn read(
         let named = table.take("name");
         let ends = ["a", "b"].map(|key| read_end(&mut table, key, nodes, &ports));
         let delay = table.take("delay-ns").and_then(|value| value.number(0..=MAX_DELAY_NS));
-        let members = table.take("group").and_then(|value| value.array()).unwrap_or_default();
-        let mut all: Vec<u32> = members
-            .iter()
-            .filter_map(|value| reference(&groups.names, "group", value))
-            .flat_map(|group| groups.containers[group as usize].clone())
-            .collect();
-        all.sort_unstable();
-        all.dedup();
+        let all = table.take("group").map(|value| groups.of_link(&value)).unwrap_or_default();
         table.finish();
         let [Some((a, at_a)), Some((b, at_b))] = ends else { continue };
         let link_name = match &named {

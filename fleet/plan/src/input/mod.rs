@@ -20,6 +20,9 @@ use crate::network::Network;
 /// Default of `load-percent`.
 const LOAD_PERCENT: u8 = 75;
 
+/// Largest number of names of which the nearest one to a misspelled name is searched.
+const COMPARED_NAMES: usize = 2000;
+
 /// Indices of named objects.
 type Names = HashMap<String, u32>;
 
@@ -113,7 +116,11 @@ fn reference(names: &Names, kind: &str, value: &Value<'_>) -> Option<u32> {
 fn resolve(names: &Names, kind: &str, value: &Value<'_>, written: &str) -> Option<u32> {
     let found = names.get(written).copied();
     if found.is_none() {
-        let help = match suggestions::nearest(written, names.keys().map(String::as_str)) {
+        // Of many names and many faults, no nearest ones are searched.
+        let is_quick = names.len() <= COMPARED_NAMES && value.reports_faults();
+        let candidates =
+            names.keys().map(String::as_str).take(if is_quick { names.len() } else { 0 });
+        let help = match suggestions::nearest(written, candidates) {
             Some(meant) => format!("did you mean {meant:?}? Otherwise add [[{kind}]]"),
             None => format!("add [[{kind}]] with name = {written:?}"),
         };

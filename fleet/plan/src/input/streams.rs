@@ -1,7 +1,7 @@
 //! The `[[stream]]` tables.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use onbeat_config::reader::{Table, Value};
 use onbeat_wire::MacAddress;
@@ -153,14 +153,15 @@ impl Reader<'_> {
         if values.is_empty() {
             value.fault("the stream has no listener", "write the name of a node");
         }
-        let mut listeners: Vec<u32> = Vec::new();
+        let (mut listeners, mut known) = (Vec::new(), HashSet::new());
         for value in &values {
             let node = self.end_system(value, network)?;
             if Some(node) == talker {
                 value.fault("the talker is also a listener", "remove it from listeners");
             }
-            if listeners.contains(&node) {
+            if !known.insert(node) {
                 value.fault("this listener is listed twice", "list each listener once");
+                continue;
             }
             listeners.push(node);
         }

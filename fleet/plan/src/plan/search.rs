@@ -112,7 +112,15 @@ impl Planner<'_> {
         let available = Availability { room: &self.room, rate, transit: &self.transit };
         let paths = graph.paths(from, listener, count, available);
         if paths.len() < count {
-            return (StreamPlan::Refused(Refusal::Unreachable { listener }), None);
+            // A full relay is no relay for further streams.
+            let relays: Vec<bool> = self.network.nodes.iter().map(|node| node.relay).collect();
+            let available = Availability { transit: &relays, ..available };
+            let path = graph.paths(from, listener, 1, available).concat();
+            let mut inner = path.iter().skip(1).map(|arc| self.network.ends(*arc).0);
+            let full = inner.find(|node| !self.transit[*node as usize]);
+            let refusal =
+                full.map_or(Refusal::Unreachable { listener }, |node| Refusal::NodeFull { node });
+            return (StreamPlan::Refused(refusal), None);
         }
         let route = Route { listeners: vec![ListenerPaths { listener, paths }] };
         let elements = route.shared(self.network);
@@ -121,6 +129,9 @@ impl Planner<'_> {
 
     /// The two paths that share the fewest elements, if they are the pairs of several blocks one after another.
     fn pairs_of_blocks(&mut self, stream: &Stream, listener: u32) -> Option<Vec<Vec<Arc>>> {
+        if self.blocks.has_pair(stream.talker, listener) {
+            return None;
+        }
         let passages = self.blocks.between(stream.talker, listener)?;
         let relays = passages.iter().skip(1).map(|passage| passage.from as usize);
         if stream.paths != 2 || !relays.into_iter().all(|relay| self.transit[relay]) {

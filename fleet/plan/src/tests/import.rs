@@ -448,6 +448,11 @@ fn each_fault_of_an_import_names_file_place_and_remedy() {
     let cases = [
         ("{".to_owned(), "line 1, column", "neither JSON nor XML"),
         ("{}".to_owned(), "top level", "JSON of an unknown format"),
+        (
+            r#"{ "schema": "onbeat-plan/1", "nodes": [] }"#.to_owned(),
+            "top level",
+            "a manifest of a plan",
+        ),
         ("<a></b>".to_owned(), "line 1, column", "not well-formed XML"),
         ("<a/>".to_owned(), "line 1", "no graph"),
         (

@@ -197,6 +197,46 @@ fn more_streams_than_a_node_supports_are_one_fault() {
 }
 
 #[test]
+fn groups_can_be_nested_64_times() {
+    let chain = |last: &str, link: usize| {
+        let group = |number: usize| match number {
+            19_999 => format!("[[group]]\nname = \"g19999\"\n{last}"),
+            _ => format!("[[group]]\nname = \"g{number}\"\ngroup = [\"g{}\"]\n", number + 1),
+        };
+        let groups: String = (0..20_000).map(group).collect();
+        let text = RING.replace("group = [\"duct\"]", &format!("group = [\"g{link}\"]"));
+        Network::parse(&format!("{text}{groups}"), "net.toml")
+    };
+    let network = chain("", 63).unwrap();
+    assert_eq!(network.links[3].groups.len(), 64);
+    let report = chain("", 64).unwrap_err().to_string();
+    assert!(report.contains("link[3].group") && report.contains("more than 64 groups"), "{report}");
+    let error = chain("group = [\"g0\"]", 63).unwrap_err();
+    let report = error.to_string();
+    assert!(
+        error.count() == 1 && report.contains("\"g19999\" and \"g0\" contain each other"),
+        "{report}"
+    );
+    let report = faults("name = \"tray\"", "name = \"tray\"\ngroup = [\"tray\"]");
+    assert!(report.contains("group \"tray\" contains itself"), "{report}");
+}
+
+#[test]
+fn thousands_of_unknown_names_are_reported_without_long_searches() {
+    let start = RING.find("[[stream]]").unwrap();
+    let mut text = RING[..start].to_owned();
+    for number in 0..60_000 {
+        let _ = writeln!(text, "[[group]]\nname = \"g{number}\"\ngroup = [\"h{number}\"]");
+    }
+    let error = Network::parse(&text, "net.toml").unwrap_err();
+    assert_eq!(error.count(), 1001);
+    let report = error.to_string();
+    assert!(report.contains("no group is named \"h0\""), "{report}");
+    assert!(report.contains("add [[group]] with name = \"h0\""), "{report}");
+    assert!(report.contains("more than the first 1000"), "{report}");
+}
+
+#[test]
 fn a_file_of_100_mb_is_refused_unread() {
     let directory = onbeat_testing::TemporaryDirectory::new("plan-large");
     let path = directory.path().join("net.toml");

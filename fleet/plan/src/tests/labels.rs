@@ -245,3 +245,33 @@ fn streams_of_one_address_beyond_the_vlans_are_refused_with_a_reason() {
     network.label_vlans = Some([101, 103]);
     assert!(Plan::new(&network, &PreviousRoutes::default()).is_complete());
 }
+
+#[test]
+fn many_streams_of_one_address_get_labels_where_they_do_not_meet() {
+    // A ring whose streams all have one address: each port has room for four of them.
+    let nodes = 400;
+    let links: Vec<_> = (0..nodes).map(|node| (node, (node + 1) % nodes, 500)).collect();
+    let mut network = random::network(nodes, &links);
+    network.label_vlans = Some([101, 104]);
+    for number in 0..nodes {
+        let mut stream = random::stream(number, number, &[(number + 7) % nodes]);
+        stream.address = random::stream(0, 0, &[1]).address;
+        (stream.paths, stream.interval_ns) = (1, 10_000_000);
+        network.streams.push(stream);
+    }
+    let plan = Plan::new(&network, &PreviousRoutes::default());
+    let mut labels = BTreeMap::new();
+    for (index, route) in plan.routed() {
+        for arc in route.arcs() {
+            let label = (arc, plan.labels[index][0]);
+            assert_eq!(labels.insert(label, index), None, "{label:?}");
+        }
+    }
+    // Of the seven streams of each link, four have a label.
+    let refused =
+        plan.streams.iter().filter(|stream| **stream == StreamPlan::Refused(Refusal::Label));
+    assert_eq!(
+        (plan.routed().count() + refused.count(), labels.len() * 10 > nodes * 35),
+        (nodes, true)
+    );
+}

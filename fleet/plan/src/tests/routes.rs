@@ -604,3 +604,18 @@ fn blocks_contain_all_disjoint_pairs() {
     }
     assert!(apart > 1000 && joined > 1000 && pieces > 100, "{apart} {joined} {pieces}");
 }
+
+#[test]
+fn a_full_relay_is_named() {
+    let mut network = random::network(3, &[(0, 1, 1), (1, 2, 1)]);
+    network.links.iter_mut().for_each(|link| link.speed_mbps = 100_000);
+    for number in 0..65_536 {
+        let mut stream = random::stream(number, 0, &[2]);
+        (stream.paths, stream.interval_ns) = (1, 1_000_000_000);
+        network.streams.push(stream);
+    }
+    let plan = plan(&network);
+    let refused: Vec<&StreamPlan> =
+        plan.streams.iter().filter(|stream| **stream != StreamPlan::Protected).collect();
+    assert_eq!(refused, [&StreamPlan::Refused(Refusal::NodeFull { node: 1 })]);
+}
