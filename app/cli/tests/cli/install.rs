@@ -239,11 +239,12 @@ fn an_upgrade_restarts_the_services_that_lose_no_frame() {
         case $1 in
         --system) ;;
         list-units)
-            for name in good faulty packet silent denied broken; do
+            for name in good faulty packet silent denied broken unknown; do
                 echo "onbeat@$name.service loaded active running onbeat node $name"
             done
             ;;
         show) cat "$root/pid.$5" 2>/dev/null || echo 7 ;;
+        is-active) [ "$(cat "$root/pid.$3")" != 0 ] ;;
         *) exit 1 ;;
         esac"#;
     let invoke = r#"
@@ -251,6 +252,7 @@ fn an_upgrade_restarts_the_services_that_lose_no_frame() {
         case $2 in
         onbeat@good.service) echo 8 >"$root/pid.$2" ;;
         onbeat@broken.service) echo 0 >"$root/pid.$2"; exit 1 ;;
+        onbeat@unknown.service) echo 9 >"$root/pid.$2"; exit 124 ;;
         esac"#;
     let package = Maintainer::new(
         "upgrade",
@@ -262,8 +264,8 @@ fn an_upgrade_restarts_the_services_that_lose_no_frame() {
     assert_eq!(package.runs("onbeat.postinst", &["configure", ""]), "", "not at the installation");
     assert_eq!(package.log(), "");
     let text = package.runs("onbeat.postinst", &["configure", "0.0.1"]);
-    let restarts =
-        ["good", "denied", "broken"].map(|name| format!("try-restart onbeat@{name}.service\n"));
+    let restarts = ["good", "denied", "broken", "unknown"]
+        .map(|name| format!("try-restart onbeat@{name}.service\n"));
     assert_eq!(package.log(), restarts.concat());
     let file = package.0.file("etc/faulty.toml");
     let file = file.display();
@@ -291,6 +293,8 @@ fn an_upgrade_restarts_the_services_that_lose_no_frame() {
         "onbeat: node n-broken does not start with the new version: systemctl status onbeat@broken.service shows the \
          cause; its data plane in the kernel forwards frames\n"
             .to_owned(),
+        "onbeat: the state of node n-unknown after its restart is unknown: systemctl status onbeat@unknown.service\n"
+            .to_owned(),
         "onbeat: node bench still runs the previous version; to restart it: stop its \"onbeat run\" by SIGTERM, and start \
          it again\n"
             .to_owned(),
@@ -305,19 +309,23 @@ fn a_removal_takes_every_node_down() {
         echo >>"$root/log"
         case $3 in
         *left) echo 'onbeat: refused' >&2; exit 2 ;;
+        *killed) echo 'killed is down'; exit 1 ;;
         *none) echo 'onbeat: cannot find the node: no node' >&2; exit 2 ;;
         esac"#;
     let invoke = "echo \"$*\" >>\"$root/log\"";
+    // A service that policy-rc.d does not permit to stop.
+    let systemctl = "echo onbeat@kept.service loaded active running onbeat node kept";
     let package = Maintainer::new(
         "removal",
         &[
             ("onbeat", onbeat),
             ("deb-systemd-invoke", invoke),
+            ("systemctl", systemctl),
             ("ischroot", "[ -e \"$root/chroot\" ]"),
         ],
     );
     let file = |path: &str| package.0.file(path);
-    for directory in ["systemd", "bpf/--forget", "bpf/a $(reboot)", "bpf/left"] {
+    for directory in ["systemd", "bpf/--forget", "bpf/a $(reboot)", "bpf/kept", "bpf/left"] {
         std::fs::create_dir_all(file(directory)).unwrap();
     }
     std::fs::write(file("etc/usual.toml"), "[node]\nname = \"usual\"\n").unwrap();
@@ -335,6 +343,8 @@ fn a_removal_takes_every_node_down() {
     );
     assert_eq!(package.log(), expected);
     assert!(text.contains("\"onbeat down left\" fails: onbeat: refused\n"), "{text}");
+    assert!(text.contains("\"onbeat down killed\" is incomplete: killed is down\n"), "{text}");
+    assert!(text.contains("service onbeat@kept.service could not be stopped"), "{text}");
     assert!(!text.contains("none") && !text.contains('$'), "{text}");
     assert!(text.contains("data plane of node left stays in the kernel"), "{text}");
 

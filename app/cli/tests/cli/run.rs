@@ -217,7 +217,7 @@ fn effect(path: &str) -> Option<String> {
 
 fn restarts(directory: &TemporaryDirectory) {
     let _mounts = private_mounts();
-    let (_, file) = relay(directory);
+    let (handle, file) = relay(directory);
     let path = file.to_str().expect("a path that is text");
     let text = std::fs::read_to_string(&file).expect("the file");
     let has = |expected: &str| {
@@ -235,6 +235,12 @@ fn restarts(directory: &TemporaryDirectory) {
     good(&["stream", "remove", "back", "--node", "relay"]);
     has("changes the node: streams ");
     good(&["reload", "relay"]);
+    has("loses no frame: ");
+    // A start waits for an interface that the node, which runs, has lost.
+    let rename = |from, to| handle.rename(from, to).expect("another name");
+    rename("eth2", "away");
+    has("fails until all its interfaces exist");
+    rename("away", "eth2");
     has("loses no frame: ");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).expect("a mode");
     let CommandOutput { code, out, .. } = run(&["run", "--check", path]);

@@ -3,29 +3,35 @@
 use std::fmt;
 use std::path::Path;
 
+use onbeat_frer::spec::Stream;
 use onbeat_frer_xdp::{Error as PlaneError, PinDirectory, Plane};
 use onbeat_host::trust;
+use onbeat_netdev::Handle;
 
 use super::assembly::{max_nodes, pin_owner};
 use super::error::Result;
 use super::journal::Journal;
-use crate::config::{Config, NodeConfig};
+use crate::config::{Config, NodeConfig, PortConfig};
 use crate::control::{Client, Request, Response};
 use crate::service::MissingDropIns;
 
 /// The effect of a restart on the frames of a running node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restart {
-    /// The start takes over the data plane in the kernel, with the same configuration.
+    /// The start takes over the data plane in the kernel, with the same configuration and values.
     Seamless,
     /// The start refuses the file, or the unit lacks a drop-in.
     Fails,
+    /// The start waits for an interface that does not exist at present.
+    Waits,
     /// The data plane is in user space, before or after it.
     Interrupts,
     /// The file has changed since the node read it.
     ChangesFile,
     /// Requests changed streams.
     ChangesStreams,
+    /// Values of "auto" recovery start again from the first ones.
+    ForgetsPaths,
 }
 
 impl fmt::Display for Restart {
@@ -37,10 +43,14 @@ impl fmt::Display for Restart {
             Self::Fails => {
                 "fails: another user could have written the file, or the unit lacks a drop-in"
             }
+            Self::Waits => "fails until all its interfaces exist",
             Self::Interrupts => "loses frames: the data plane is in user space",
             Self::ChangesFile => "changes the node: its file has changed since the node read it",
             Self::ChangesStreams => {
                 "changes the node: streams were added, changed or removed since it read its file"
+            }
+            Self::ForgetsPaths => {
+                "changes the node: recovery with \"auto\" starts with its first values, until it has measured the paths"
             }
         })
     }
@@ -84,15 +94,30 @@ pub fn restart(config: &Config, file: &Path) -> Option<Restart> {
     let pins = PinDirectory::open(pin).ok().flatten();
     let attached = pins.and_then(|pins| pins.attached_by().ok().flatten());
     let is_refused = trust::check_file(file).is_err();
+    let follows_paths = |stream: &Stream| {
+        let adaptive = stream.recover.map(|recover| recover.adaptive);
+        adaptive.is_some_and(|adaptive| adaptive.history_length || adaptive.reset_timeout)
+    };
     Some(if is_refused || MissingDropIns::to_install(config, file).is_some() {
         Restart::Fails
+    } else if lacks_interface(config) {
+        Restart::Waits
     } else if backend.is_user_space() || attached.as_ref() != Some(control) {
         Restart::Interrupts
     } else if node != *name || of_node.sha256 != config.sha256 {
         Restart::ChangesFile
     } else if of_node.streams_changed {
         Restart::ChangesStreams
+    } else if config.streams.iter().any(follows_paths) {
+        Restart::ForgetsPaths
     } else {
         Restart::Seamless
     })
+}
+
+/// Whether an interface of a port does not exist; a node that runs tolerates that, and a start does not.
+fn lacks_interface(config: &Config) -> bool {
+    let Ok(handle) = Handle::open() else { return true };
+    let is_missing = |port: &PortConfig| handle.link(&port.attached_interface()).is_err();
+    config.ports.iter().any(is_missing)
 }

@@ -2,7 +2,7 @@
 //!
 //! By the potentials of a search, the pairs of least sum use tight arcs only: those whose reduced cost is 0 or less
 //! (complementary slackness). Potentials grow along them, so that they form no cycle. The pairs are built from the talker
-//! on: the path with the lower node goes on by one arc. So it meets the other path at that path's last node, or nowhere.
+//! on: the path with the lower node is extended by one arc. So it meets the other path at that path's last node, or nowhere.
 //! Of the partial pairs to the same two nodes, one of least cost is extended for each difference of delays.
 
 use std::collections::BTreeMap;
@@ -12,6 +12,9 @@ use crate::network::Arc;
 
 /// Partial pairs that a search examines.
 pub const BUDGET: usize = 4000;
+
+/// Comparisons that it makes: at nodes with many links, a partial pair has many extensions.
+const COMPARISONS: usize = 256 * BUDGET;
 
 /// The side of a pair on which a node is: none, one of its paths, or both ends.
 const OUTSIDE: u8 = 0;
@@ -24,7 +27,7 @@ const END: u8 = 3;
 struct PartialPair {
     /// The partial pair without the last arc.
     before: u32,
-    /// The arc by which the lower path of that pair goes on.
+    /// The arc by which the lower path of that pair is extended.
     arc: Arc,
     /// Whether the other path is the lower one then.
     is_swapped: bool,
@@ -46,6 +49,7 @@ struct PairSearch<'a> {
     pairs: Vec<PartialPair>,
     /// By the last nodes of both paths, the lower one first.
     ends: BTreeMap<(u32, u32), PairEnds>,
+    comparisons: usize,
 }
 
 /// The tight arcs of pairs of least sum. Nodes have numbers in the order of their potentials.
@@ -218,7 +222,7 @@ impl Graph {
     ) -> Option<[Vec<Arc>; 2]> {
         let tight = self.tight_arcs(from, to, available, own)?;
         let (pairs, ends) = (Vec::new(), BTreeMap::new());
-        PairSearch { graph: self, delays, pairs, ends }.run(&tight)
+        PairSearch { graph: self, delays, pairs, ends, comparisons: 0 }.run(&tight)
     }
 }
 
@@ -241,6 +245,9 @@ impl PairSearch<'_> {
                 return Some(self.paths(best));
             }
             for pair in ends.pairs {
+                if self.comparisons > COMPARISONS {
+                    return None;
+                }
                 for &next in &tight.leaving[low as usize] {
                     self.extend(pair, ends.cost, next, high, tight);
                 }
@@ -269,6 +276,7 @@ impl PairSearch<'_> {
         let difference = if is_swapped { -own } else { own };
         let cost = cost + self.graph.cost(arc);
         let ends = self.ends.entry((head.min(other), head.max(other))).or_default();
+        self.comparisons += 1 + ends.pairs.len();
         let is_known = |pair: &u32| self.pairs[*pair as usize].difference == difference;
         if ends.pairs.is_empty() || cost < ends.cost {
             ends.pairs.clear();
@@ -285,7 +293,7 @@ impl PairSearch<'_> {
         let mut paths = [Vec::new(), Vec::new()];
         let (mut next, mut lower) = (pair, 0);
         while let Some(pair) = self.pairs.get(next as usize) {
-            // The path that went on was the lower one.
+            // The path that was extended was the lower one.
             lower ^= usize::from(pair.is_swapped);
             paths[lower].push(pair.arc);
             next = pair.before;

@@ -288,7 +288,7 @@ impl Graph {
         let mut reached = false;
         let mut current = 0;
         loop {
-            // Vertices at the distance of the last one are no matter of the heap.
+            // Vertices at the distance of the last one do not enter the heap.
             let next = self.near.pop().map(|vertex| (current, vertex));
             let Some((distance, vertex)) = next.or_else(|| self.heap.pop().map(|next| next.0))
             else {

@@ -149,7 +149,7 @@ impl Planner<'_> {
             let delay = |path: &Vec<Arc>| -> u64 {
                 path.iter().map(|arc| self.idle_costs[arc.index()]).sum()
             };
-            // The slower path goes on by the faster one.
+            // The slower path continues on the faster one.
             found.sort_by_key(delay);
             let [fast, slow] = &found[..] else { return None };
             let slower = usize::from(delays[1] > delays[0]);

@@ -24,7 +24,7 @@ pub(super) struct FixOptions {
     /// SCHED_FIFO priority of the interfaces' NAPI threads
     #[arg(long, requires = "fix", value_name = "1-99", value_parser = clap::value_parser!(u8).range(1..=99))]
     napi_priority: Option<u8>,
-    /// Change only these settings. `manager` is changed only if it is named here: connections over the interface end
+    /// Change only these settings. `manager` is never changed by default, because this ends connections over the interface
     #[arg(long, requires = "fix", value_name = "SETTING", value_delimiter = ',')]
     #[arg(value_parser = one_of(SettingKind::ALL.map(|kind| (kind.name(), kind))))]
     only: Vec<SettingKind>,
