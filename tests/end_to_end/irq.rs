@@ -23,7 +23,7 @@ use harness::{World, possible};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use onbeat_irq_core::charge::{Cause, Class, Device};
+use onbeat_irq_core::charge::{Cause, Class, Device, Verdict};
 use onbeat_irq_core::recording;
 use onbeat_netdev::Handle;
 use onbeat_testing::documents::check_documented_keys;
@@ -283,7 +283,7 @@ fn the_run_of_a_command_is_recorded_and_reported() {
 }
 
 /// The programs of a FRER node receive all frames of a stream at the ingress port: a's from its host,
-/// b's from both paths.
+/// b's from both paths. They redirect each once, and drop the other copy.
 #[test]
 fn frames_of_a_data_plane_are_of_class_xdp() {
     const FRAMES: u64 = 5000;
@@ -310,15 +310,21 @@ fn frames_of_a_data_plane_are_of_class_xdp() {
     let file = BufReader::new(fs::File::open(file.path()).expect("a recording"));
     let reader = recording::Reader::open(file).expect("a recording");
     let total = recording::Summary::of(reader, false).expect("a whole recording").total();
-    for (node, port) in [("a", "host"), ("b", "path1"), ("b", "path2")] {
+    // Packets that were redirected, and those that were dropped without a report.
+    let taken = |(node, port)| {
         let namespace = world.namespace(node).expect("a node");
         let index = Handle::in_namespace(namespace).and_then(|handle| handle.index(port));
         let device = Device { netns: namespace.inode() as u32, index: index.expect("a port") };
         let packets =
             |class| total.caused.get(&Cause::Unowned(class)).map_or(0, |amount| amount.packets);
-        let found = (packets(Class::Xdp(device)), packets(Class::Unattributed(device)));
-        assert_eq!(found, (FRAMES, 0), "{node}:{port}: {:?}", total.caused);
-    }
+        assert_eq!(packets(Class::Unattributed(device)), 0, "{node}:{port}: {:?}", total.caused);
+        let redirected = packets(Class::XdpVerdict { device, verdict: Verdict::Redirect });
+        (redirected, packets(Class::Xdp(device)))
+    };
+    assert_eq!(taken(("a", "host")), (FRAMES, 0), "{:?}", total.caused);
+    let [first, second] = ["path1", "path2"].map(|port| taken(("b", port)));
+    assert_eq!((first.0 + first.1, second.0 + second.1), (FRAMES, FRAMES), "{:?}", total.caused);
+    assert_eq!(first.0 + second.0, FRAMES, "one copy of each: {:?}", total.caused);
 }
 
 fn suffered(row: &impl Fn(&str) -> Value) -> f64 {
