@@ -183,10 +183,10 @@ fn color(
             banned.extend(&previous.labels);
         }
     }
-    for banned in
-        banned.iter_mut().zip(&is_excess).filter(|(_, excess)| **excess).map(|both| both.0)
-    {
-        banned.extend(vlans.clone());
+    for (banned, is_excess) in banned.iter_mut().zip(&is_excess) {
+        if *is_excess {
+            banned.extend(vlans.clone());
+        }
     }
     let neighbors = neighbors.into_iter().map(|set| set.into_iter().collect()).collect();
     let mut coloring = ColorGraph::new(vlans, neighbors, banned);

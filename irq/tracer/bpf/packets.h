@@ -31,7 +31,8 @@ int BPF_PROG(on_sk_data_ready, struct sock *sk)
 		if (sk->__sk_common.skc_state != TCP_LISTEN)
 			packets = !tcp_is_probed;
 		else if (cpu->pendings)
-			handshake_ended(cpu);
+			/* The last packet of its handshake. */
+			connection_ended(cpu, ~0ULL);
 	}
 	deliver_to(cpu, sk, packets);
 	return 0;
@@ -45,7 +46,7 @@ int BPF_PROG(on_tcp_probe, struct sock *sk, struct sk_buff *skb)
 	if (!cpu)
 		return 0;
 	if (!ended(cpu, skb) && cpu->pendings)
-		copy_ended(cpu);
+		connection_ended(cpu, IRQ_MAX_PENDING);
 	deliver_to(cpu, sk, 1);
 	return 0;
 }

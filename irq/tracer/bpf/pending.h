@@ -192,8 +192,11 @@ static __always_inline void copied(struct cpu *cpu)
 	cpu->last_skb = last + 1;
 }
 
-/* Ends the first expected packet of a connection that is a copy. */
-__noinline int copy_ended(struct cpu *cpu)
+/*
+ * Ends the first expected packet of a connection whose address is at most this: a copy
+ * (IRQ_MAX_PENDING), or any.
+ */
+__noinline int connection_ended(struct cpu *cpu, __u64 most)
 {
 	__u32 i;
 
@@ -202,26 +205,7 @@ __noinline int copy_ended(struct cpu *cpu)
 	for (i = 0; i < IRQ_MAX_PENDING && i < cpu->pendings; i++) {
 		struct pending *packet = &cpu->pending[i];
 
-		if (packet->skb && packet->skb <= IRQ_MAX_PENDING &&
-		    packet->kind == IRQ_CONNECTION) {
-			packet->skb = 0;
-			return 1;
-		}
-	}
-	return 0;
-}
-
-/* Ends the first expected packet of a connection: the last one of its handshake. */
-__noinline int handshake_ended(struct cpu *cpu)
-{
-	__u32 i;
-
-	if (!cpu)
-		return 0;
-	for (i = 0; i < IRQ_MAX_PENDING && i < cpu->pendings; i++) {
-		struct pending *packet = &cpu->pending[i];
-
-		if (packet->skb && packet->kind == IRQ_CONNECTION) {
+		if (packet->skb && packet->skb <= most && packet->kind == IRQ_CONNECTION) {
 			packet->skb = 0;
 			return 1;
 		}

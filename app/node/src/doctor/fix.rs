@@ -94,8 +94,8 @@ impl FixReport {
     pub fn new(report: &Report, target: &Target, interfaces: &[String]) -> FixReport {
         let changed = |change: &Change| matches!(change.outcome, Outcome::Changed | Outcome::Stuck);
         let mut left = target.examine(interfaces);
-        let is_left = |kind: SettingKind| kind.is_by_name();
-        left.retain(|finding| finding.level >= Level::Warn && finding.fix.is_none_or(is_left));
+        let is_left = |finding: &Finding| finding.fix.is_none_or(SettingKind::is_by_name);
+        left.retain(|finding| finding.level >= Level::Warn && is_left(finding));
         FixReport {
             ok: report.is_good(),
             changes: settings::lines(&report.changes),

@@ -42,7 +42,8 @@ impl Manager {
     pub fn state(self, root: &Path, interface: &str) -> Option<String> {
         let read = |path: String| fs::read_to_string(root.join(path)).ok();
         let index = read(format!("sys/class/net/{interface}/ifindex"))?.trim().parse().ok()?;
-        self.runs(root).then(|| read(self.state_file(index)))?
+        let state = read(self.state_file(index))?;
+        self.runs(root).then_some(state)
     }
 
     fn state_file(self, index: u32) -> String {

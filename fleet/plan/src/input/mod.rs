@@ -118,9 +118,8 @@ fn resolve(names: &Names, kind: &str, value: &Value<'_>, written: &str) -> Optio
     if found.is_none() {
         // Of many names and many faults, no nearest ones are searched.
         let is_quick = names.len() <= COMPARED_NAMES && value.reports_faults();
-        let candidates =
-            names.keys().map(String::as_str).take(if is_quick { names.len() } else { 0 });
-        let help = match suggestions::nearest(written, candidates) {
+        let nearest = || suggestions::nearest(written, names.keys().map(String::as_str));
+        let help = match is_quick.then(nearest).flatten() {
             Some(meant) => format!("did you mean {meant:?}? Otherwise add [[{kind}]]"),
             None => format!("add [[{kind}]] with name = {written:?}"),
         };
