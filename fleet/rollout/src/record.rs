@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::key::{self, PART_OCTETS};
-use crate::phase::{Current, Generation, Phase, Step};
+use crate::phase::{Current, Generation, Phase};
 
 /// Longest record: a request of etcd has at most 1.5 MiB.
 pub const LONGEST_RECORD: usize = 1 << 20;
@@ -81,7 +81,7 @@ pub struct NodeState {
     pub hash: FileHash,
     /// Whether the node runs the stage of `current`, and proved its paths in the phase prove.
     pub ok: bool,
-    /// Why not; empty otherwise.
+    /// Why not, or which stream lost frames; empty otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
     /// Number of the agent, drawn once for each installation: two nodes of one name differ.
@@ -89,19 +89,22 @@ pub struct NodeState {
     /// Number of new members that counted their probes.
     #[serde(default)]
     pub proved: u32,
+    /// Frames that streams with new paths lost since the node entered the phase send.
+    #[serde(default)]
+    pub lost: u64,
 }
 
 impl NodeState {
-    /// Whether the node runs the stage of this step.
+    /// Whether the node runs the stage of this record. In a store that was restored another record can have its step.
     #[must_use]
-    pub fn acknowledges(&self, step: Step) -> bool {
-        self.current.step == step && self.ok
+    pub fn acknowledges(&self, current: &Current) -> bool {
+        self.current == *current && self.ok
     }
 
-    /// Whether the node refuses the stage of this step.
+    /// Whether the node refuses the stage of this record.
     #[must_use]
-    pub fn refuses(&self, step: Step) -> bool {
-        self.current.step == step && !self.ok
+    pub fn refuses(&self, current: &Current) -> bool {
+        self.current == *current && !self.ok
     }
 }
 

@@ -174,7 +174,7 @@ impl Fleet {
     fn publish(&mut self) -> Result<Generation, Vec<change::Refusal>> {
         let number = self.plan.generation + 1;
         let (manifest, plan) = network::plan(&self.network, self.manifest.as_ref(), number);
-        let settings = Settings { soak_ms: 0, deadline_s: 30 };
+        let settings = Settings { soak_ms: 100, deadline_s: 30 };
         let prepared = change::prepare(&self.plan, &plan, settings, false)?;
         let mut client = self.store.clone();
         for (node, text) in &plan.files {
@@ -220,11 +220,10 @@ impl Fleet {
                 let current = result.reads[0].first();
                 let current = current
                     .map(|key| record::open(key::CURRENT, &key.value, &Key).expect("a record"));
-                let own = result.reads[1].first().map(|key| {
-                    let own = record::decode(&state, &key.value).expect("a state");
-                    (own, key.mod_revision)
-                });
-                Outcome::Read { current, own }
+                let own = result.reads[1].first();
+                let revision = own.map_or(0, |key| key.mod_revision);
+                let own = own.map(|key| record::decode(&state, &key.value).expect("a state"));
+                Outcome::Read { current, own, revision }
             }
             Action::Prepare(_) if is_refused => Outcome::Refused("no room".into()),
             Action::Prepare(current) => match prepare(host, current) {
@@ -271,6 +270,8 @@ impl Fleet {
                 }
                 Outcome::Proved { counted, missing }
             }
+            // Frames that another cause lost.
+            Action::Count(_) => Outcome::Lost(u64::from(is_refused), String::new()),
             Action::Acknowledge(state, revision) => {
                 let lease = match host.lease {
                     Some(lease) => lease,
