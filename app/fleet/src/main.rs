@@ -8,6 +8,7 @@ mod credentials;
 mod disk;
 mod error;
 mod files;
+mod join;
 mod store;
 
 use std::process::ExitCode;

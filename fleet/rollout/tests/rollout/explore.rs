@@ -384,7 +384,10 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
             Snapshot::WithoutStates => {
                 let current = adopted(&states).filter(|next| next.step > world.current.step + 1)?;
                 let snapshot = Snapshot::Adopted;
-                (World { current, is_late: false, snapshot, ..world }, "record of the nodes adopted")
+                (
+                    World { current, is_late: false, snapshot, ..world },
+                    "record of the nodes adopted",
+                )
             }
             Snapshot::Adopted => return None,
         };

@@ -2,7 +2,7 @@
 //! data plane of random networks. Every frame arrives once. The control changes all nodes in one step, and loses.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use onbeat_plan::manifest::Manifest;
 use onbeat_plan::{Network, network as plan_network};
@@ -174,8 +174,13 @@ impl Fleet {
     fn publish(&mut self) -> Result<Generation, Vec<change::Refusal>> {
         let number = self.plan.generation + 1;
         let (manifest, plan) = network::plan(&self.network, self.manifest.as_ref(), number);
-        let settings = Settings { soak_ms: 100, deadline_s: 30 };
-        let prepared = change::prepare(&self.plan, &plan, settings, false)?;
+        let settings = Settings {
+            soak_ms: 100,
+            deadline_s: 30,
+            bridges_loaded: false,
+            without: BTreeSet::new(),
+        };
+        let prepared = change::prepare(&self.plan, &plan, &settings)?;
         let mut client = self.store.clone();
         for (node, text) in &plan.files {
             put(&mut client, key::part(number, node, 0), text.clone().into_bytes());
