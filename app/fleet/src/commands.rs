@@ -2,10 +2,13 @@
 
 mod apply;
 mod history;
+mod man;
 mod setup;
 mod status;
 
 use std::path::PathBuf;
+
+pub(crate) use man::Man;
 
 use onbeat_terminal::exit::{CommandResult, Result};
 
