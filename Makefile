@@ -7,6 +7,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 PROFILE ?= release
 ONBEAT := $(TARGET)/$(PROFILE)/onbeat
 LAB := $(TARGET)/$(PROFILE)/onbeat-lab
+FLEET := $(TARGET)/$(PROFILE)/onbeat-fleet
 
 # Arguments of `make demo` and `make bench`; duration of fuzzing per decoder, and of each soak.
 DEMO ?= lab run link-failure --html out/link-failure.html
@@ -100,9 +101,10 @@ book: man $(MDBOOK) ## Build the documents of docs/ as a web site: out/book/inde
 $(MDBOOK): | setup-book
 	$(CARGO) install --locked --root $(MDBOOK_ROOT) --no-default-features --features search mdbook@$(MDBOOK_VERSION)
 
-man: lab ## Write the manual pages into out/man, from the programs' own help
+man: lab fleet ## Write the manual pages into out/man, from the programs' own help
 	$(ONBEAT) man out/man
 	$(LAB) man out/man
+	$(FLEET) man out/man
 
 audit: ## Check the crates for security advisories (needs cargo-deny and a network)
 	CARGO="$(CARGO)" scripts/audit.sh
@@ -117,11 +119,11 @@ kmod: ## Build the kernel module for the running kernel, or for that of KDIR
 	$(MAKE) -C kmod selftest
 	$(MAKE) -C kmod $(if $(KDIR),KDIR=$(KDIR))
 
-install: ## Install the programs that `make build` or `make lab` built under PREFIX (scripts/install.sh: further variables)
+install: ## Install the programs that `make build`, `lab` and `fleet` built under PREFIX (scripts/install.sh: further variables)
 	@test -x $(ONBEAT) || { echo 'install: no $(ONBEAT): run "make build" first' >&2; exit 2; }
-	DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" DOCDIR="$(DOCDIR)" scripts/install.sh $(ONBEAT) $(LAB)
+	DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" DOCDIR="$(DOCDIR)" scripts/install.sh $(ONBEAT) $(LAB) $(FLEET)
 
-deb: setup-deb ## Build Debian packages into out/deb: onbeat, onbeat-lab, onbeat-dkms
+deb: setup-deb ## Build Debian packages into out/deb: onbeat, onbeat-lab, onbeat-fleet, onbeat-dkms
 	CARGO="$(CARGO)" scripts/deb.sh
 
 dist: setup ## Build a source archive into out/dist, with the crates that it needs

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the Debian packages onbeat, onbeat-lab and onbeat-dkms, and checks them with lintian if that is installed.
+# Builds the Debian packages onbeat, onbeat-lab, onbeat-fleet and onbeat-dkms, and checks them with lintian if that is installed.
 #
 #   scripts/deb.sh [DIRECTORY]     writes them there, in place of those of an earlier build; default: out/deb
 #
@@ -55,7 +55,7 @@ fi
 (cd "$tree" && dpkg-buildpackage --build=binary --no-sign --no-pre-clean) || fail "dpkg-buildpackage failed; see above"
 
 # Other packages in that directory stay.
-for name in onbeat onbeat-lab onbeat-dkms onbeat-dbgsym onbeat-lab-dbgsym; do
+for name in onbeat onbeat-lab onbeat-fleet onbeat-dkms onbeat-dbgsym onbeat-lab-dbgsym onbeat-fleet-dbgsym; do
 	rm -f "$out/$name"_*.deb
 done
 rm -f "$out"/onbeat_*.changes "$out"/onbeat_*.buildinfo

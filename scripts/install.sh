@@ -2,9 +2,9 @@
 # Installs programs that `make build` or `make lab` built, with manual pages, completions, systemd units, examples
 # and documents. Builds nothing, so that root needs no toolchain.
 #
-#   scripts/install.sh ONBEAT [ONBEAT-LAB]
+#   scripts/install.sh ONBEAT [ONBEAT-LAB [ONBEAT-FLEET]]
 #
-# The laboratory is installed where its program exists. Variables:
+# The laboratory and the program of fleets are installed where they exist. Variables:
 #   DESTDIR    goes before every path, as packagers expect
 #   PREFIX     /usr/local
 #   DOCDIR     PREFIX/share/doc/onbeat
@@ -16,7 +16,7 @@
 set -eu
 . "$(dirname "$0")/lib.sh"
 
-onbeat=$1 lab=${2:-}
+onbeat=$1 lab=${2:-} fleet=${3:-}
 destdir=${DESTDIR:-}
 prefix=${PREFIX:-/usr/local}
 docdir=${DOCDIR:-$prefix/share/doc/onbeat}
@@ -52,6 +52,12 @@ if [ -n "$lab" ] && [ -x "$lab" ]; then
 	program "$lab" libexec/onbeat
 	run "$lab" man "$work/man"
 fi
+if [ -n "$fleet" ] && [ -x "$fleet" ]; then
+	program "$fleet" libexec/onbeat
+	run "$fleet" man "$work/man"
+else
+	fleet=
+fi
 for page in "$work"/man/*.1; do
 	sed "s,/usr/share/doc/onbeat/,$docdir/,g" "$page" >"$work/page"
 	data "$work/page" "$prefix/share/man/man1/$(basename "$page")"
@@ -65,6 +71,9 @@ data "$work/fish" "$prefix/share/fish/vendor_completions.d/onbeat.fish"
 data "$work/zsh" "$zshdir/_onbeat"
 
 for unit in "$root"/packaging/*.service "$root"/packaging/*.socket; do
+	case $unit:$fleet in
+	*/onbeat-fleet-*:) continue ;;
+	esac
 	sed "s,/usr/bin/onbeat,$prefix/bin/onbeat,g" "$unit" >"$work/unit"
 	data "$work/unit" "$unitdir/$(basename "$unit")"
 done
@@ -73,9 +82,11 @@ for drop_in in "$root"/packaging/systemd/*.conf; do
 	data "$drop_in" "$prefix/share/onbeat/systemd/$(basename "$drop_in")"
 done
 
-# The group of readers, and the directory of their sockets.
-for directory in sysusers.d tmpfiles.d; do
-	data "$root/packaging/$directory/onbeat.conf" "$prefix/lib/$directory/onbeat.conf"
+# Groups of readers and managers, and the directories of their sockets.
+for name in onbeat ${fleet:+onbeat-fleet}; do
+	for directory in sysusers.d tmpfiles.d; do
+		data "$root/packaging/$directory/$name.conf" "$prefix/lib/$directory/$name.conf"
+	done
 done
 
 data "$root/packaging/catalog/onbeat.catalog" "$prefix/lib/systemd/catalog/onbeat.catalog"

@@ -24,15 +24,17 @@ LIBBPF_SYS_LIBRARY_PATH=$(dirname "$archive")
 export LIBBPF_SYS_LIBRARY_PATH
 # A target that is given keeps these flags from build scripts.
 RUSTFLAGS="-C target-feature=+crt-static" "$cargo" build --locked --profile release --target "$target" \
-	--package onbeat --package onbeat-lab --package onbeat-bpf --features onbeat/parquet,onbeat-bpf/static || exit 2
+	--package onbeat --package onbeat-lab --package onbeat-fleet --package onbeat-bpf --features onbeat/parquet,onbeat-bpf/static || exit 2
 
 work=$(mktemp -d "$out/work.XXXXXX")
 remove_at_exit "$work"
 files=$work/$name
-DESTDIR=$work/root PREFIX=/usr/local scripts/install.sh "$programs/onbeat" "$programs/onbeat-lab"
+DESTDIR=$work/root PREFIX=/usr/local scripts/install.sh "$programs/onbeat" "$programs/onbeat-lab" \
+	"$programs/onbeat-fleet"
 mv "$work/root/usr/local" "$files"
 find "$files" -name .debug -prune -exec rm -r {} +
-scripts/crates.sh --package onbeat --package onbeat-lab --features onbeat/parquet >"$files/share/doc/onbeat/crates.txt"
+scripts/crates.sh --package onbeat --package onbeat-lab --package onbeat-fleet --features onbeat/parquet \
+	>"$files/share/doc/onbeat/crates.txt"
 for library in libc6-dev libelf-dev zlib1g-dev; do
 	cp "/usr/share/doc/$library/copyright" "$files/share/doc/onbeat/LICENSES-$library" ||
 		fail "no license of $library, which is linked statically"

@@ -9,14 +9,17 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use onbeat_lab::Topology;
+use onbeat_node::control::{Client, Request};
 use onbeat_testing::etcd::{etcd, require_etcd, with_certificates};
 use onbeat_testing::{TemporaryDirectory, command};
 
-use crate::common::{Flow, build, can_run, program, run, wait_for};
+use crate::common::{Flow, TemporaryFile, build, can_run, make_executable, program, run, wait_for};
 
 const GROUP: &str = "01:00:5e:00:00:01";
 const VLAN: u16 = 100;
@@ -88,7 +91,11 @@ fn topology(plans: [&Path; 2]) -> Topology {
         let text = plans.into_iter().find_map(read).expect("a file");
         // Without streams: the first roll-out brings them.
         let head = text.split("[[stream]]").next().unwrap_or_default();
-        topology.node(node, place, 1, head);
+        let managed = format!(
+            "[node]\nmanaged-by = \"fleet\"\nmanagers = \"nogroup\"\nmanaged-file = \"{}\"\n",
+            managed_file(node)
+        );
+        topology.node(node, place, 1, &head.replacen("[node]\n", &managed, 1));
     }
     topology.host("talker", 0, 0).host("listener", 9, 0);
     topology.link("access", "talker:eth0", "a:a-host").link("exit", "b:b-host", "listener:eth0");
@@ -101,8 +108,26 @@ fn topology(plans: [&Path; 2]) -> Topology {
     topology
 }
 
-fn node_file(node: &str) -> String {
-    format!("/run/onbeat/lab/{node}.toml")
+fn managed_file(node: &str) -> String {
+    format!("/run/onbeat/lab/managed/{node}.toml")
+}
+
+/// Agents run as this user and group, which own nothing but their credentials.
+const AGENT: u32 = 65534;
+
+/// Starts the agent of a node without privileges; its log is `DIRECTORY/log-NODE`.
+fn start_agent(program: &Path, directory: &TemporaryDirectory, node: &str) -> Child {
+    let at = |name: &str| directory.file(&format!("{name}-{node}"));
+    let (credentials, state) = (at("of"), at("state"));
+    fs::create_dir(&state).unwrap();
+    let own = |path: &Path| chown(path, Some(AGENT), Some(AGENT)).unwrap();
+    [&credentials, &state].iter().for_each(|path| own(path));
+    fs::read_dir(&credentials).unwrap().for_each(|entry| own(&entry.unwrap().path()));
+    let mut agent = command(program);
+    agent.args(["fleet", "agent"]).arg(credentials).arg("--state").arg(state);
+    agent.current_dir("/").uid(AGENT).gid(AGENT);
+    agent.stdout(Stdio::null()).stderr(fs::File::create(at("log")).unwrap());
+    agent.spawn().expect("an agent starts")
 }
 
 #[test]
@@ -116,6 +141,10 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
         return;
     }
     let directory = TemporaryDirectory::new("fleet");
+    // Agents are other users.
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = TemporaryFile::new("onbeat-fleet");
+    make_executable(copy.path(), fs::read(program().with_file_name("onbeat-fleet")).unwrap());
     let at = |name: &str| directory.file(name).display().to_string();
     for (number, without) in [(1, "r3"), (2, "r1")] {
         let (net, plan) = (at(&format!("net-{number}.toml")), at(&format!("plan-{number}")));
@@ -146,21 +175,8 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
     wait_for("the store is set up", || fleet(&init).0 == 0);
     assert_eq!(fleet(&init).0, 0, "again");
     for node in NODES {
-        let (credentials, state) = (at(&format!("of-{node}")), at(&format!("state-{node}")));
-        succeed(&["invite", node, "-o", &credentials, "--fleet", &keys]);
-        let mut agent = fleet_program();
-        agent.args([
-            "fleet",
-            "agent",
-            &credentials,
-            "--node-file",
-            &node_file(node),
-            "--state",
-            &state,
-        ]);
-        let log = fs::File::create(at(&format!("log-{node}"))).unwrap();
-        agent.stdout(Stdio::null()).stderr(log);
-        children.0.push(agent.spawn().expect("an agent starts"));
+        succeed(&["invite", node, "-o", &at(&format!("of-{node}")), "--fleet", &keys]);
+        children.0.push(start_agent(copy.path(), &directory, node));
     }
     let options = ["--soak", "1", "--fleet", &keys];
     let apply = |plan: &str| [&["apply", plan][..], &options].concat().join(" ");
@@ -191,9 +207,11 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
     let history = succeed(&["history", "--fleet", &keys]);
     assert!(history.lines().count() == 3 && history.contains("runs"), "{history}");
     for node in NODES {
-        let text = fs::read_to_string(node_file(node)).expect("a file");
+        let text = fs::read_to_string(managed_file(node)).expect("a file");
         assert!(text.contains("[[port]]"), "{node}: {text:?}");
     }
+    let refused = run(&["reload", "a"]);
+    assert!(refused.code == 2 && refused.err.contains("managed by \"fleet\""), "{refused:?}");
     let sent = flow.finish_whole();
     assert!(sent > 2 * RATE, "{sent}");
 
@@ -203,7 +221,8 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
     flow.advance(RATE / 2);
     for node in NODES {
         if let Ok(text) = fs::read_to_string(format!("{second}/{node}.toml")) {
-            world.daemon(node).unwrap().reload(&text).unwrap();
+            let mut manager = Client::to_managed(node).unwrap();
+            manager.order(&Request::ReplaceFile { text }).unwrap();
         }
     }
     let begun = flow.begun();

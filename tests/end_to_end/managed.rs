@@ -10,6 +10,7 @@
 //! ```
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
@@ -17,11 +18,14 @@ use nix::unistd::Pid;
 use onbeat_lab::World;
 use onbeat_lab::world::CutEnds;
 use onbeat_node::config::Backend;
-use onbeat_node::control::{FileVersion, Request, Response, StreamStatus};
+use onbeat_node::control::{Client, FileVersion, Request, Response, StreamStatus};
+
+use onbeat_testing::command;
 
 use crate::common::{
-    Capture, Flow, FrameText, GROUP, Injector, PORTS, VLAN, build, can_run, eliminate, log,
-    one_node, program, replicate, run, show, start, stream, two_paths, wait_for,
+    Capture, CommandOutput, Flow, FrameText, GROUP, Injector, PORTS, TemporaryFile, VLAN, build,
+    can_run, eliminate, log, make_executable, one_node, program, replicate, run, show, start,
+    stream, two_paths, wait_for,
 };
 
 const OTHER: &str = "01:00:5e:00:00:02";
@@ -352,4 +356,106 @@ fn probes_are_counted_at_the_end_of_a_path_and_not_delivered() {
     }
     paths_are_proved(None);
     paths_are_proved(Some(Backend::Packet));
+}
+
+/// An unprivileged manager, and another user.
+const MANAGER: u32 = 65534;
+const OTHER_USER: u32 = 65533;
+
+#[test]
+fn managers_replace_streams_and_nothing_else() {
+    const MANAGED: &str = "/run/onbeat/lab/managed/a.toml";
+    const SOCKET: &str = "/run/onbeat-managers/a.sock";
+    if !can_run() {
+        return;
+    }
+    let head = format!(
+        "[node]\nmanaged-by = \"fleet\"\nmanagers = \"nogroup\"\nmanaged-file = \"{MANAGED}\"\n{PORTS}"
+    );
+    let of_file = format!("{head}{}", replicate("axis", GROUP, VLAN));
+    let mut world = start(&one_node(&of_file));
+    let replace = |text: &str| {
+        let mut manager = Client::to_managed("a").unwrap();
+        manager.order(&Request::ReplaceFile { text: text.to_owned() })
+    };
+    // As planned: the keys of the administrator are not in it.
+    let planned = format!(
+        "[node]\nname = \"a\"\ntag = \"gen-2\"\n{PORTS}{}",
+        replicate("other", OTHER, VLAN)
+    );
+    assert!(replace(&planned).unwrap().starts_with("1 stream on "));
+    assert_eq!(names(), ["other"]);
+    let version = version(&mut world);
+    assert_eq!((version.file.as_str(), &version.sha256), (MANAGED, &sha256sum(MANAGED)));
+    assert_eq!(
+        (version.tag.as_deref(), version.managed_by.as_deref()),
+        (Some("gen-2"), Some("fleet"))
+    );
+    assert_eq!(
+        (fs::read_to_string(FILE).unwrap(), version.streams_changed),
+        (of_file.clone(), false)
+    );
+
+    // Whatever else a text requires is refused, and nothing has changed.
+    for (from, to, key) in [
+        ("name = \"a\"", "name = \"a\"\nstored-streams = \"/etc/cron.d/x\"", "node.stored-streams"),
+        ("name = \"a\"", "name = \"a\"\nmanaged-file = \"/etc/cron.d/x\"", "node.managed-file"),
+        ("name = \"a\"", "name = \"a\"\nmax-streams = 8192", "node.max-streams"),
+        ("[[port]]", "[guard]\ninterfaces = [\"path1\"]\n[[port]]", "node.guard"),
+        ("interface = \"path1\"", "interface = \"lo\"", "port \"path1\": interface"),
+        ("mtu = 1506", "mtu = 9000", "mtu"),
+    ] {
+        assert!(planned.contains(from), "{from}: {planned}");
+        let refused = replace(&planned.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(
+            refused.contains(key) && refused.contains("is not that of the node's file"),
+            "{refused}"
+        );
+    }
+    let faulty = replace(&planned.replace("\"other\"", "\"a b\"")).unwrap_err().to_string();
+    assert!(faulty.contains("\"a b\" is not a valid name"), "{faulty}");
+    let mut manager = Client::to_managed("a").unwrap();
+    for request in [Request::Reload { force: true }, Request::Stop, Request::Configuration] {
+        let refused = manager.request(&request).unwrap_err().to_string();
+        assert!(
+            refused.contains("accepts ping, show, streams, prove and replace_file only"),
+            "{refused}"
+        );
+    }
+    assert_eq!((names(), sha256sum(MANAGED)), (vec!["other".to_owned()], version.sha256.clone()));
+
+    // Members of the group only.
+    let copy = TemporaryFile::new("onbeat-of-managers");
+    make_executable(copy.path(), fs::read(program()).expect("the program"));
+    for (user, code) in [(MANAGER, 0), (OTHER_USER, 2)] {
+        let mut show = command(copy.path());
+        show.args(["show", SOCKET]).current_dir("/").uid(user).gid(user);
+        let shown: CommandOutput = show.output().expect("it starts").into();
+        assert_eq!(shown.code, code, "{shown:?}");
+        assert!(code == 0 || shown.err.contains("permission denied"), "{shown:?}");
+    }
+
+    // Commands of the administrator are refused without --force. Streams are those of managers also after a start.
+    assert_eq!(run(&["reload", "a"]).code, 2);
+    assert_eq!(run(&["reload", "a", "--force"]).code, 0);
+    assert_eq!(names(), ["other"]);
+    world.daemon("a").unwrap().kill().unwrap();
+    world.start("a", program()).unwrap();
+    assert_eq!((names(), show("a").configuration), (vec!["other".to_owned()], version));
+
+    // A file that the administrator is editing takes effect on his command only.
+    fs::write(FILE, format!("{of_file}# edited\n")).unwrap();
+    let refused = replace(&planned).unwrap_err().to_string();
+    assert!(refused.contains("has changed since node \"a\" read it"), "{refused}");
+    assert_eq!(run(&["reload", "a", "--force"]).code, 0);
+    replace(&planned).unwrap();
+
+    // A node that is not managed any more has its own streams.
+    fs::write(FILE, format!("[node]\n{PORTS}{}", replicate("axis", GROUP, VLAN))).unwrap();
+    assert_eq!(run(&["reload", "a", "--force"]).code, 0);
+    let refused = replace(&planned).unwrap_err().to_string();
+    assert!(refused.contains("node \"a\" is not managed"), "{refused}");
+    assert_eq!(names(), ["axis"]);
+    drop(world);
+    assert!(!fs::exists(SOCKET).unwrap());
 }

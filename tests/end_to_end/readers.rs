@@ -99,7 +99,7 @@ fn a_node_runs_without_its_readers() {
     }
     let world = start(&one_node(&config("readers = \"no-such-group\"\n")));
     assert!(
-        log("a").contains("group \"no-such-group\" of readers is not in /etc/group"),
+        log("a").contains("socket for readers: group \"no-such-group\" is not in /etc/group"),
         "{}",
         log("a")
     );

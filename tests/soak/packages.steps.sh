@@ -97,6 +97,13 @@ laboratory_missing() {
 	expect 0 apt install /packages/lower/onbeat-lab.deb
 	expect 0 inside onbeat lab list
 	has_line '^link-failure'
+	expect 2 inside onbeat fleet status
+	has_line 'package onbeat-fleet'
+	expect 0 apt install /packages/lower/onbeat-fleet.deb
+	expect 2 inside onbeat fleet status --fleet /nowhere
+	has_line '/nowhere/fleet.json'
+	inside getent passwd onbeat-fleet >/dev/null || fail "no user onbeat-fleet"
+	inside test -f /usr/lib/systemd/system/onbeat-fleet-agent@.service || fail "no unit of agents"
 }
 
 # The program: its version, its examples, and its report of this host to root and to other users.
@@ -120,13 +127,13 @@ program() {
 manual() {
 	expect 0 apt install man-db mandoc
 	cp "$here/../../scripts/check-man.sh" "$root/tmp"
-	mapfile -t pages < <(inside dpkg -L onbeat onbeat-lab | grep '^/usr/share/man/.*\.gz$')
+	mapfile -t pages < <(inside dpkg -L onbeat onbeat-lab onbeat-fleet | grep '^/usr/share/man/.*\.gz$')
 	[ ${#pages[@]} -gt 12 ] || fail "only ${#pages[@]} manual pages"
 	expect 0 inside sh /tmp/check-man.sh "${pages[@]}"
 	printf '.TH X 1\n.SH NAME\nx \\- y\n.xyzzy\n' >"$root/tmp/faulty.1"
 	control inside sh /tmp/check-man.sh /tmp/faulty.1
-	# Each command that help lists has a page; the program of fleet is in no package.
-	for command in $(inside onbeat --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]\+\) .*/\1/p' | grep -vxE 'help|fleet'); do
+	# Each command that help lists has a page.
+	for command in $(inside onbeat --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]\+\) .*/\1/p' | grep -vx help); do
 		expect 0 inside man --where "onbeat-$command"
 	done
 	control inside man --where onbeat-xyzzy
@@ -284,7 +291,7 @@ drop_in() {
 upgrade() {
 	before=$(node_pid)
 	start_frames left+right
-	expect 0 apt install /packages/given/onbeat.deb /packages/given/onbeat-lab.deb
+	expect 0 apt install /packages/given/onbeat.deb /packages/given/onbeat-lab.deb /packages/given/onbeat-fleet.deb
 	# It is not a service.
 	has_line 'node bridge still runs the previous version; to restart it: stop its "onbeat run"'
 	[ "$(node_pid)" = "$before" ] || fail "the upgrade restarts the node"
@@ -305,7 +312,7 @@ remove() {
 	before=$(node_pid)
 	stop_daemon "$before"
 	start_frames left+right
-	expect 0 apt remove onbeat-lab onbeat
+	expect 0 apt remove onbeat-lab onbeat-fleet onbeat
 	has_line 'the data plane of node bridge stays in the kernel'
 	stop_frames
 	all_arrived || fail "the removal loses frames"
@@ -341,7 +348,7 @@ module() {
 }
 
 purge() {
-	expect 0 apt purge onbeat onbeat-lab
+	expect 0 apt purge onbeat onbeat-lab onbeat-fleet
 	inside test -f /etc/onbeat/bridge.toml || fail "the purge deletes a configuration of the administrator"
 	control inside test -e /sys/fs/bpf/onbeat
 	rm "$root/etc/onbeat/bridge.toml"

@@ -1,12 +1,11 @@
 //! The agent of a node: executes the actions of [`onbeat_rollout::Agent`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use onbeat_node::control::{Client, ClientError, DIRECTORY, LinkState, Request, Response};
+use onbeat_node::control::{Client, ClientError, LinkState, Request, Response};
 use onbeat_report::format as report;
 use onbeat_rollout::agent::{Action, DiskRecord, Outcome};
 use onbeat_rollout::record::{
@@ -53,9 +52,6 @@ pub(crate) struct Options {
     /// Directory that `onbeat fleet invite` wrote
     #[arg(value_name = "DIRECTORY")]
     credentials: PathBuf,
-    /// File of the node, which the agent writes
-    #[arg(long, value_name = "FILE")]
-    node_file: PathBuf,
     /// Directory for what the agent keeps
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/onbeat-fleet")]
     state: PathBuf,
@@ -74,7 +70,6 @@ struct AgentFile {
 /// The files of an agent.
 struct Disk {
     directory: PathBuf,
-    node_file: PathBuf,
 }
 
 impl Disk {
@@ -125,7 +120,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let credentials = Credentials::open(&options.credentials)?;
     let node = credentials.node()?.to_owned();
     disk::create_directory(&options.state)?;
-    let disk = Disk { directory: options.state.clone(), node_file: options.node_file.clone() };
+    let disk = Disk { directory: options.state.clone() };
     let kept = match disk.kept()? {
         Some(kept) => kept,
         None => {
@@ -357,22 +352,14 @@ impl Runner {
                 fault: "not the stage that was saved; remove agent.json beside it: the agent then starts from the store".into(),
             });
         }
-        let before = disk::read_if_there(&self.disk.node_file, LONGEST_FILE)?;
-        if before.as_deref() != Some(&text) {
-            disk::replace(&self.disk.node_file, text.as_bytes())?;
-        }
         if saved.current.phase == Phase::Send && !saved.current.is_returning() {
             // A node that was replaced does not have the streams yet.
             self.losses = self.lost(saved.current).ok().map(|lost| (saved.current.step, lost));
         }
-        let mut node = self.node()?;
-        match node.request(&Request::Reload { force: true }) {
+        // The node keeps the text as its own, and runs it, or does neither.
+        match self.node()?.request(&Request::ReplaceFile { text }) {
             Ok(_) => Ok(Outcome::Done),
             Err(ClientError::Refused(why) | ClientError::Conflict(why)) => {
-                // A start of the node reads what it runs.
-                if let Some(before) = before {
-                    disk::replace(&self.disk.node_file, before.as_bytes())?;
-                }
                 Ok(Outcome::Refused(shortened(why)))
             }
             Err(error) => Err(error.into()),
@@ -380,7 +367,7 @@ impl Runner {
     }
 
     fn node(&self) -> Result<Client> {
-        Ok(Client::to_node(Some(&self.node), Path::new(DIRECTORY))?)
+        Ok(Client::to_managed(&self.node)?)
     }
 
     fn inspect(&mut self) -> Result<Outcome> {
@@ -388,15 +375,6 @@ impl Runner {
         let Response::Pong { configuration: Some(version), .. } = answer else {
             return Ok(Outcome::Refused("the node is of a version without hashes of files".into()));
         };
-        let real = |path: &Path| fs::canonicalize(path).ok();
-        if real(Path::new(&version.file)) != real(&self.disk.node_file) {
-            self.report(format!(
-                "node {:?} runs {}, and this agent writes {}; name that file by --node-file",
-                self.node,
-                version.file,
-                self.disk.node_file.display()
-            ));
-        }
         // Streams that were changed one by one are not those of the file.
         let hash = match version.streams_changed {
             true => FileHash::default(),

@@ -4,11 +4,14 @@ mod apply;
 mod diff;
 mod drain;
 mod history;
+mod man;
 mod pause;
 mod setup;
 mod status;
 
 use std::path::PathBuf;
+
+pub(crate) use man::Man;
 
 use onbeat_terminal::exit::{CommandResult, Result};
 

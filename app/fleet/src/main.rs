@@ -13,7 +13,7 @@ mod store;
 
 use std::process::ExitCode;
 
-use clap::{ArgAction, Parser};
+use clap::{ArgAction, CommandFactory, Parser};
 use onbeat_terminal::companion;
 use onbeat_terminal::exit::{Failure, Result};
 use onbeat_terminal::program::{self, LAST, Program};
@@ -46,6 +46,7 @@ struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Fleet(commands::Fleet),
+    Man(commands::Man),
 }
 
 impl Program for Arguments {
@@ -58,13 +59,15 @@ impl Program for Arguments {
             Command::Fleet(fleet) if matches!(fleet.command, commands::Command::Agent(_)) => {
                 Level::INFO
             }
-            Command::Fleet(_) => Level::WARN,
+            _ => Level::WARN,
         }
     }
 
     fn execute(self) -> Result {
-        let Command::Fleet(fleet) = self.command;
-        fleet.command.execute()
+        match self.command {
+            Command::Fleet(fleet) => fleet.command.execute(),
+            Command::Man(man) => man.execute(Self::command()),
+        }
     }
 }
 
@@ -82,5 +85,16 @@ mod tests {
     fn examples_of_all_commands_parse() {
         program::assert_examples::<Arguments>();
         program::assert_sentences::<Arguments>();
+    }
+
+    #[test]
+    fn the_manual_has_one_page_with_each_command() {
+        let pages = onbeat_terminal::manual::pages(Arguments::command(), &[]);
+        let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+        assert_eq!(names, ["onbeat-fleet"]);
+        for command in ["init", "agent", "apply", "status"] {
+            let section = format!(".SS \"onbeat fleet {command}\"\n");
+            assert!(pages[0].text.contains(&section), "{section}{}", pages[0].text);
+        }
     }
 }

@@ -82,6 +82,8 @@ pub fn required(config: &Config) -> Vec<&'static DropIn> {
         readers: _,
         tag: _,
         managed_by: _,
+        managers: _,
+        managed_file: _,
         protocol: _,
         backend,
         poll: _,

@@ -14,7 +14,7 @@ const LABORATORY: Companion = Companion {
 const FLEET: Companion = Companion {
     name: "onbeat-fleet",
     directory: "../libexec/onbeat",
-    remedy: "build it in a checkout: make fleet",
+    remedy: "install the program of fleets of this version (package onbeat-fleet; in a checkout: make fleet)",
 };
 
 /// Commands of other programs.

@@ -100,6 +100,11 @@ fn all_files_of_the_product_are_installed() {
     let page = std::fs::read_to_string(page).expect("the page");
     assert!(page.contains("/opt/onbeat/share/doc/onbeat/docs/reference/powerlink.md"), "{page}");
     assert!(!to.join("opt/onbeat/libexec").exists(), "no laboratory is built");
+    for path in
+        ["lib/sysusers.d/onbeat-fleet.conf", "lib/systemd/system/onbeat-fleet-agent@.service"]
+    {
+        assert!(!to.join("opt/onbeat").join(path).exists(), "{path} is of the program of fleets");
+    }
 }
 
 /// With and without the files that a package has elsewhere.

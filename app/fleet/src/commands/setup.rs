@@ -103,12 +103,13 @@ pub(crate) struct Revoke {
 
 /// Run the agent of a node
 ///
-/// Writes the node's file, makes the node reload it, and acknowledges. Runs until it is stopped. The node continues without
-/// it.
+/// Replaces the streams of the node as plans require, and acknowledges. The node must have managed-by in its file, and the
+/// caller must be a member of group onbeat-fleet. The node continues without the agent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  onbeat fleet agent /etc/onbeat/fleet-node --node-file /etc/onbeat/relay1.toml
+  onbeat fleet agent /etc/onbeat/fleet-node
+  onbeat fleet agent ./relay1 --state ./state
 
 Exit status: 0 does not occur; 2 error.")]
 pub(crate) struct AgentCommand {

@@ -55,7 +55,7 @@ fn what_cannot_be_is_refused_with_its_remedy() {
         (vec!["invite", "root", "-o", &node, "--fleet", &keys], "user of the controller"),
         (vec!["apply"], "PLAN"),
         (vec!["apply", "plan", "--deadline", "4"], "5..=86400"),
-        (vec!["agent", &keys, "--node-file", &node], "fleet.json"),
+        (vec!["agent", &keys, "--state", &node], "fleet.json"),
     ] {
         let (code, text) = fleet(&arguments);
         assert!(code == 2 && text.contains(cause), "{arguments:?}: {code} {text}");
@@ -71,6 +71,6 @@ fn what_cannot_be_is_refused_with_its_remedy() {
     ];
     assert_eq!(fleet(&init).0, 1);
     let of_fleet = directory.file("fleet").display().to_string();
-    let (code, text) = fleet(&["agent", &of_fleet, "--node-file", &node]);
+    let (code, text) = fleet(&["agent", &of_fleet, "--state", &node]);
     assert!(code == 2 && text.contains("onbeat fleet invite"), "{text}");
 }

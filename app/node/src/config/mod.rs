@@ -12,6 +12,7 @@ mod check;
 mod events;
 mod guard;
 mod identify;
+mod managed;
 mod mtu;
 mod node;
 mod prp;
@@ -76,6 +77,8 @@ pub struct Config {
     pub wildcards: Vec<WildcardConfig>,
     /// SHA-256 of the text, hexadecimal.
     pub sha256: String,
+    /// That of the node's file; another one if managers have replaced its streams.
+    pub sha256_of_file: String,
     written: SourceText,
     /// Streams of the second file, which are among the streams.
     stored: Option<Addition>,
@@ -121,6 +124,12 @@ pub struct NodeConfig {
     pub tag: Option<String>,
     /// The system that changes the node; local changes are refused then.
     pub managed_by: Option<String>,
+    /// Group whose members may replace the streams of a managed node; none: [`MANAGER_GROUP`], if it exists.
+    ///
+    /// [`MANAGER_GROUP`]: crate::control::MANAGER_GROUP
+    pub managers: Option<String>,
+    /// File of the text that managers set last, with the streams of a managed node.
+    pub managed_file: PathBuf,
     /// File of the streams that requests set and store.
     pub stored_streams: PathBuf,
     /// Directory in a bpffs where the data plane is pinned.
@@ -230,6 +239,7 @@ impl Config {
             prp,
             wildcards,
             sha256: sha256(text),
+            sha256_of_file: sha256(text),
             written: SourceText { source, warnings, blocks, control },
             stored: None,
             taken,
@@ -268,9 +278,10 @@ impl Config {
     /// The parts required while the node runs: the streams can be replaced; their locations in the file are
     /// dropped.
     pub fn into_parts(self) -> ConfigParts {
-        let Self { node, ports, prp, wildcards, streams, taken, notes, sha256, .. } = self;
+        let Self { node, ports, prp, wildcards, streams, taken, notes, .. } = self;
+        let (sha256, sha256_of_file) = (self.sha256, self.sha256_of_file);
         let streams = StreamSet::new(streams, taken, notes);
-        ConfigParts { node, ports, prp, wildcards, streams, sha256 }
+        ConfigParts { node, ports, prp, wildcards, streams, sha256, sha256_of_file }
     }
 
     /// Sets the data plane of all ports, overriding the file.
@@ -350,6 +361,8 @@ pub struct ConfigParts {
     pub streams: StreamSet,
     /// SHA-256 of the text, hexadecimal.
     pub sha256: String,
+    /// That of the node's file; another one if managers have replaced its streams.
+    pub sha256_of_file: String,
 }
 
 /// The tables of a file.

@@ -17,7 +17,7 @@ use super::{
     Backend, EventsConfig, InterfaceKind, Mode, NodeConfig, PortConfig, PortIds, Promiscuous,
     Protocol, VETH_SUFFIX,
 };
-use super::{events, interface, prp, realtime, stored};
+use super::{events, interface, managed, prp, realtime, stored};
 
 /// Default of `max-streams`.
 const DEFAULT_MAX_STREAMS: u32 = 4096;
@@ -49,13 +49,15 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
         readers: None,
         tag: None,
         managed_by: None,
+        managers: None,
+        managed_file: PathBuf::new(),
         stored_streams: PathBuf::new(),
         pin: PathBuf::new(),
         events: EventsConfig::default(),
         guard: None,
     };
     let (mut control, mut pin, mut control_at) = (None, None, None);
-    let mut stored = None;
+    let (mut stored, mut managed) = (None, None);
     if let Some(mut table) = value.and_then(|value| value.table()) {
         if let Some(name) = table.take("name").and_then(|value| read_name(&value)) {
             config.name = name;
@@ -82,6 +84,15 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
         config.readers = table.take("readers").and_then(|value| read_group(&value));
         config.tag = table.take("tag").and_then(|value| read_name(&value));
         config.managed_by = table.take("managed-by").and_then(|value| read_name(&value));
+        let managers = table.take("managers");
+        if let (Some(value), None) = (&managers, &config.managed_by) {
+            value.fault(
+                "only a node with managed-by has managers",
+                "set managed-by = \"fleet\", or remove it",
+            );
+        }
+        config.managers = managers.and_then(|value| read_group(&value));
+        managed = table.take("managed-file").and_then(|value| read_file(&value));
         stored = table.take("stored-streams").and_then(|value| read_file(&value));
         pin = table.take("pin").and_then(|value| read_pin(&value));
         table.finish();
@@ -89,6 +100,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
     config.control = control
         .unwrap_or_else(|| Path::new(onbeat_host::RUN).join(format!("{}.sock", config.name)));
     config.stored_streams = stored.unwrap_or_else(|| stored::default_file(&config.name));
+    config.managed_file = managed.unwrap_or_else(|| managed::default_file(&config.name));
     config.pin = pin.unwrap_or_else(|| default_pin(&config.name));
     (config, control_at)
 }

@@ -1,10 +1,10 @@
-//! Streams that requests set and store: in a second file, which only the program writes.
+//! Files that only the program writes: the streams that requests set and store.
 
 use std::io;
 use std::path::Path;
 
 use onbeat_frer::spec::Stream;
-use onbeat_host::{Error, PrivateDirectory, remove_unfinished, replace, trust};
+use onbeat_host::{Error, PrivateDirectory, remove_unfinished, replace};
 
 use super::{
     Addition, Config, ConfigError, LONGEST, LoadError, NodeConfig, PortConfig, StreamKeys,
@@ -33,27 +33,7 @@ impl NodeConfig {
     /// # Errors
     /// Another user could have written the file; it cannot be read.
     pub fn stored_text(&self) -> Result<Option<String>, LoadError> {
-        let path = &self.stored_streams;
-        let failed = |error| LoadError::Read { path: path.clone(), source: error };
-        let read = || -> Result<Option<String>, Error> {
-            // Without a file, the directory is of no importance.
-            if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-                return Ok(None);
-            }
-            let (directory, name) = parts(path);
-            let Some(directory) = PrivateDirectory::open(directory)? else { return Ok(None) };
-            let text = directory.read_text(name, LONGEST)?;
-            let mode = directory.stat(name)?.map_or(0, |status| status.st_mode & 0o7777);
-            if mode & OTHERS != 0 {
-                return Err(Error::Refused {
-                    path: path.clone(),
-                    why: format!("other users can write to it (mode {mode:04o})"),
-                    remedy: "check its content, then chmod 600 it",
-                });
-            }
-            Ok(text)
-        };
-        read().map_err(|error| failed(io::Error::other(error)))
+        own_text(&self.stored_streams)
     }
 
     /// Replaces the text of the stored streams; after a crash the file has the former text or this one.
@@ -61,17 +41,45 @@ impl NodeConfig {
     /// # Errors
     /// The file cannot be written.
     pub fn store_text(&self, text: Option<&str>) -> Result<(), Error> {
-        let path = &self.stored_streams;
-        let (directory, name) = parts(path);
-        let directory = PrivateDirectory::create(directory)?;
-        let failed = |source| Error::Io { path: path.clone(), operation: "write it", source };
-        match text {
-            Some(text) => {
-                remove_unfinished(&directory, name.as_ref()).map_err(failed)?;
-                replace(&directory, name.as_ref(), text.as_bytes()).map_err(failed)
-            }
-            None => directory.remove(name),
+        set_own_text(&self.stored_streams, text)
+    }
+}
+
+/// Reads a file that only the program writes; none: it does not exist.
+pub(super) fn own_text(path: &Path) -> Result<Option<String>, LoadError> {
+    let failed = |error| LoadError::Read { path: path.to_owned(), source: error };
+    let read = || -> Result<Option<String>, Error> {
+        // Without a file, the directory is of no importance.
+        if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return Ok(None);
         }
+        let (directory, name) = parts(path);
+        let Some(directory) = PrivateDirectory::open(directory)? else { return Ok(None) };
+        let text = directory.read_text(name, LONGEST)?;
+        let mode = directory.stat(name)?.map_or(0, |status| status.st_mode & 0o7777);
+        if mode & OTHERS != 0 {
+            return Err(Error::Refused {
+                path: path.to_owned(),
+                why: format!("other users can write to it (mode {mode:04o})"),
+                remedy: "check its content, then chmod 600 it",
+            });
+        }
+        Ok(text)
+    };
+    read().map_err(|error| failed(io::Error::other(error)))
+}
+
+/// Replaces or removes such a file; after a crash it has the former text or this one.
+pub(super) fn set_own_text(path: &Path, text: Option<&str>) -> Result<(), Error> {
+    let (directory, name) = parts(path);
+    let directory = PrivateDirectory::create(directory)?;
+    let failed = |source| Error::Io { path: path.to_owned(), operation: "write it", source };
+    match text {
+        Some(text) => {
+            remove_unfinished(&directory, name.as_ref()).map_err(failed)?;
+            replace(&directory, name.as_ref(), text.as_bytes()).map_err(failed)
+        }
+        None => directory.remove(name),
     }
 }
 
@@ -94,12 +102,12 @@ pub fn stored_text<'s, 'd>(
 }
 
 impl Config {
-    /// Reads the file of a node, with its stored streams, as root for a node to run.
+    /// Reads the file of a node, with the streams that managers and requests have set, as root for a node to run.
     ///
     /// # Errors
     /// Another user could have written a file; faults; streams of both files that exclude each other.
     pub fn load_with_stored(path: &Path) -> Result<Config, LoadError> {
-        let mut config = trust::load(path, Config::load)?;
+        let mut config = Config::load_managed(path)?;
         config.load_stored()?;
         Ok(config)
     }

@@ -14,8 +14,8 @@ use nix::sys::socket::{
 use nix::sys::time::{TimeVal, TimeValLike};
 
 use super::{
-    DetailedStream, Event, EventStart, NodeStatus, NodeSummary, NodeTables, READER_GROUP, READERS,
-    Request, Response, StreamPaths, StreamStatus, orphan,
+    DetailedStream, Event, EventStart, MANAGER_GROUP, MANAGERS, NodeStatus, NodeSummary,
+    NodeTables, READER_GROUP, READERS, Request, Response, StreamPaths, StreamStatus, orphan,
 };
 
 /// Default directory of control sockets.
@@ -94,6 +94,19 @@ pub enum ClientError {
     Forbidden {
         /// The socket or directory.
         path: PathBuf,
+    },
+    /// A node without a socket for managers, or this user may not open it.
+    #[error(
+        "node {node:?} has no socket for managers that this user can open ({path:?}: {source}); it must have been started \
+         with managed-by under [node], and this user must be a member of group {MANAGER_GROUP:?}"
+    )]
+    NoManager {
+        /// The node.
+        node: String,
+        /// The socket.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
     },
     /// The connection failed.
     #[error("control socket {path:?}: {source}")]
@@ -241,6 +254,22 @@ impl Client {
             None if !orphans.is_empty() => ClientError::NoDaemon { nodes: orphans },
             None if !dead.is_empty() => ClientError::OnlyDead { nodes: dead },
             None => ClientError::NoNode { directory: directory.into() },
+        })
+    }
+
+    /// Connects to the socket for managers of a node.
+    ///
+    /// # Errors
+    /// The node does not run, is not managed, or this user is no member of the group.
+    pub fn to_managed(node: &str) -> Result<Client, ClientError> {
+        let path = Path::new(MANAGERS).join(format!("{node}.sock"));
+        Client::connect(&path).map_err(|error| {
+            let source = match error {
+                ClientError::NoNode { .. } => ErrorKind::NotFound.into(),
+                ClientError::Forbidden { .. } => ErrorKind::PermissionDenied.into(),
+                other => return other,
+            };
+            ClientError::NoManager { node: node.into(), path, source }
         })
     }
 

@@ -32,7 +32,7 @@ pub use nodes::{
     HostStatus, LanFrames, LanStatus, NodesStatus, ProxyStatus, RemoteNode, nodes_table,
 };
 pub use paths::{PathStatus, Skew, StreamPaths, paths_table};
-pub use readers::{READER_GROUP, READERS, ReaderError};
+pub use readers::{Audience, GroupError, MANAGER_GROUP, MANAGERS, READER_GROUP, READERS};
 pub(crate) use server::in_directory;
 pub use server::{BindError, EVENT_WAIT, MAX_FOLLOWERS, Reply, Server};
 pub use status::{
@@ -177,6 +177,11 @@ pub enum Request {
         #[serde(default)]
         force: bool,
     },
+    /// Replaces the file of a managed node by a text that differs from it in streams only.
+    ReplaceFile {
+        /// The text of a whole file.
+        text: String,
+    },
     /// Reloads the configuration file.
     Reload {
         /// Whether another system may manage the node.
@@ -208,9 +213,22 @@ impl Request {
             | Self::SetStreams { .. }
             | Self::StoreStreams { .. }
             | Self::StoredConfiguration
+            | Self::ReplaceFile { .. }
             | Self::Reload { .. }
             | Self::Stop => false,
         }
+    }
+
+    /// Whether managers may send it: it reads the node, sends probes, or replaces the streams as a whole.
+    pub(crate) fn is_for_managers(&self) -> bool {
+        matches!(
+            self,
+            Self::Ping
+                | Self::Show
+                | Self::Streams { .. }
+                | Self::Prove { .. }
+                | Self::ReplaceFile { .. }
+        )
     }
 
     /// The datastores that it changes, whose locks exclude it: state, such as counters, is in none.
@@ -224,6 +242,7 @@ impl Request {
             | Self::ChangeStreams { .. }
             | Self::RemoveStreams { .. }
             | Self::SetStreams { store: false, .. }
+            | Self::ReplaceFile { .. }
             | Self::Reload { .. } => &[Running],
             Self::SetStreams { store: true, .. } => &[Running, Startup],
             Self::StoreStreams { .. } => &[Startup],

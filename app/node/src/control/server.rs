@@ -18,26 +18,43 @@ use nix::sys::socket::{
 use nix::sys::stat::SFlag;
 use onbeat_host::{Holder, Lock, PrivateDirectory, command_line};
 
-use super::readers::{self, ReaderError, ReaderSocket};
+use super::readers::{self, Audience, GroupError, GroupSocket};
 use super::{Request, Response};
+use crate::config::LONGEST;
 
 /// Maximum length of a request in octets, with its line end: sufficient for streams with the longest masks.
 const REQUEST_LENGTH: usize = 1 << 20;
 
 /// Limits of control clients, which are root's.
-const CONTROL: Limits = Limits { request_length: REQUEST_LENGTH, response_time: None };
+const CONTROL: Limits = Limits {
+    request_length: REQUEST_LENGTH,
+    response_time: None,
+    followers: MAX_FOLLOWERS,
+    clients: MAX_COMMAND_CLIENTS,
+    share: 1,
+};
 
 /// Limits of readers: any of them may be hostile.
 const READER: Limits =
-    Limits { request_length: 1 << 16, response_time: Some(Duration::from_secs(5)) };
+    Limits { request_length: 1 << 16, response_time: Some(RESPONSE_TIME), share: 4, ..CONTROL };
 
-/// Readers together use at most one n-th of the daemon's time.
-const READER_SHARE: u32 = 4;
+/// Limits of managers, which may be hostile, too. A request has the whole text of a file as a JSON string: few of them
+/// are in memory at a time.
+const MANAGER: Limits = Limits {
+    request_length: 2 * LONGEST as usize,
+    response_time: Some(RESPONSE_TIME),
+    followers: 0,
+    clients: 2,
+    share: 2,
+};
 
-/// Time that readers may use at once.
-const READER_BURST: Duration = Duration::from_millis(5);
+/// Longest time of reading a response for members of a group.
+const RESPONSE_TIME: Duration = Duration::from_secs(5);
 
-/// Number of octets above which a response of a reader is long: one of them is in memory at a time.
+/// Time that members of a group may use at once.
+const BURST: Duration = Duration::from_millis(5);
+
+/// Number of octets above which a response to a member is long: one of them is in memory at a time.
 const LONG_RESPONSE: usize = 1 << 20;
 
 /// Maximum number of clients that wait for events.
@@ -73,8 +90,8 @@ pub struct Server {
     path: PathBuf,
     directory: PrivateDirectory,
     name: String,
-    /// Other users, who change nothing, and take no slot of a control client.
-    readers: Option<(ReaderSocket, Clients)>,
+    /// Other users, who take no slot of a control client.
+    groups: Vec<(Audience, GroupSocket, Clients)>,
     /// The process with the lock owns the path.
     _lock: Lock,
 }
@@ -98,11 +115,18 @@ struct Limits {
     request_length: usize,
     /// Longest time of reading a response.
     response_time: Option<Duration>,
+    /// Maximum number of clients that wait for events.
+    followers: usize,
+    /// Maximum number of other clients.
+    clients: usize,
+    /// These clients together use at most one n-th of the daemon's time; 1: all of it.
+    share: u32,
 }
 
-/// Time of the daemon that readers used. It decreases by their share of the time that passes.
+/// Time of the daemon that members of a group used. It decreases by their share of the time that passes.
 #[derive(Debug, Clone, Copy)]
 struct Debt {
+    share: u32,
     used: Duration,
     at: Instant,
     /// End of a pause in which no request is read, if there is one.
@@ -113,14 +137,14 @@ struct Debt {
 
 impl Debt {
     fn left(self, now: Instant) -> Duration {
-        self.used.saturating_sub(now.saturating_duration_since(self.at) / READER_SHARE)
+        self.used.saturating_sub(now.saturating_duration_since(self.at) / self.share)
     }
 
     /// Adds time that was used until now. Beyond the time that may be used at once, a pause follows until all of it is
     /// repaid.
     fn add(&mut self, now: Instant, used: Duration) {
         (self.used, self.at) = (self.left(now) + used, now);
-        self.resumes_at = (self.used >= READER_BURST).then(|| now + self.used * READER_SHARE);
+        self.resumes_at = (self.used >= BURST).then(|| now + self.used * self.share);
     }
 }
 
@@ -221,16 +245,24 @@ impl Server {
         let (path, name) = (path.to_owned(), name.to_owned());
         let private = || Ok(directory.set_mode(&name, 0o600)?);
         let listener = listen::<BindError>(&directory, &name, private)?;
-        let control = Clients::new(listener, CONTROL, None);
-        Ok(Server { control, path, directory, name, readers: None, _lock: lock })
+        let control = Clients::new(listener, CONTROL);
+        Ok(Server { control, path, directory, name, groups: Vec::new(), _lock: lock })
     }
 
-    /// Listens for members of `group` too, in `directory`. They may query the node, and change nothing.
-    pub fn admit_readers(&mut self, directory: &Path, group: &str) -> Result<(), ReaderError> {
-        let (listener, socket) = ReaderSocket::bind(directory, &self.name, group)?;
-        let debt =
-            Debt { used: Duration::ZERO, at: Instant::now(), resumes_at: None, interrupted: false };
-        self.readers = Some((socket, Clients::new(listener, READER, Some(debt))));
+    /// Listens for members of `group` too, in `directory`.
+    pub fn admit(
+        &mut self,
+        audience: Audience,
+        directory: &Path,
+        group: &str,
+    ) -> Result<(), GroupError> {
+        let bound = GroupSocket::bind(directory, &self.name, group);
+        let (listener, socket) = bound.map_err(|cause| audience.failed(cause))?;
+        let limits = match audience {
+            Audience::Readers => READER,
+            Audience::Managers => MANAGER,
+        };
+        self.groups.push((audience, socket, Clients::new(listener, limits)));
         Ok(())
     }
 
@@ -257,9 +289,9 @@ impl Server {
         }
     }
 
-    /// Removes the socket for readers that a killed process of this node left in `directory`.
-    pub fn forget_readers(&self, directory: &Path) -> Result<(), ReaderError> {
-        readers::forget(directory, &self.name)
+    /// Removes the socket for a group that a killed process of this node left in `directory`.
+    pub fn forget(&self, audience: Audience, directory: &Path) -> Result<(), GroupError> {
+        readers::forget(directory, &self.name).map_err(|cause| audience.failed(cause))
     }
 
     /// Path of the socket.
@@ -281,12 +313,18 @@ impl Server {
     /// that a client may wait for.
     pub fn step(&mut self, now: Instant, mut handle: impl FnMut(&Request) -> Reply) {
         self.control.step(now, &mut handle);
-        if let Some((_, readers)) = &mut self.readers {
-            readers.step(now, |request| {
-                if request.is_read_only() {
-                    return handle(request);
-                }
-                let message = "the socket for readers accepts no changes; run the command as root";
+        for (audience, _, clients) in &mut self.groups {
+            clients.step(now, |request| {
+                let message = match audience {
+                    Audience::Readers if !request.is_read_only() => {
+                        "the socket for readers accepts no changes; run the command as root"
+                    }
+                    Audience::Managers if !request.is_for_managers() => {
+                        "the socket for managers accepts ping, show, streams, prove and replace_file only; run the command \
+                         as root"
+                    }
+                    _ => return handle(request),
+                };
                 Reply::Now(Response::Error { message: message.to_owned() })
             });
         }
@@ -295,18 +333,25 @@ impl Server {
     /// Writes pending responses before the daemon exits.
     pub fn flush(&mut self, bound: Duration) {
         let end = Instant::now() + bound;
-        // Readers may read slowly.
-        self.readers = None;
+        // Their members may read slowly.
+        self.groups.clear();
         self.control.flush(end);
     }
 
     fn all(&self) -> impl Iterator<Item = &Clients> {
-        [&self.control].into_iter().chain(self.readers.as_ref().map(|(_, clients)| clients))
+        [&self.control].into_iter().chain(self.groups.iter().map(|(.., clients)| clients))
     }
 }
 
 impl Clients {
-    fn new(listener: UnixListener, limits: Limits, debt: Option<Debt>) -> Self {
+    fn new(listener: UnixListener, limits: Limits) -> Self {
+        let debt = (limits.share > 1).then(|| Debt {
+            share: limits.share,
+            used: Duration::ZERO,
+            at: Instant::now(),
+            resumes_at: None,
+            interrupted: false,
+        });
         Self { listener, connections: Vec::new(), room_at: None, limits, debt }
     }
 
@@ -380,8 +425,7 @@ impl Clients {
 
     /// Serves the connections in turn, readers until their time is used.
     fn serve(&mut self, now: Instant, mut handle: impl FnMut(&Request) -> Reply) {
-        let end =
-            self.debt.map(|debt| Instant::now() + READER_BURST.saturating_sub(debt.left(now)));
+        let end = self.debt.map(|debt| Instant::now() + BURST.saturating_sub(debt.left(now)));
         let is_over = || end.is_some_and(|end| Instant::now() >= end);
         let mut followers = self.connections.iter().filter(|client| client.follows).count();
         self.set_interrupted(false);
@@ -409,7 +453,7 @@ impl Clients {
     /// Returns whether there is a slot for another client. If not, records when one is free.
     fn make_room(&mut self, now: Instant) -> bool {
         let commands = || self.connections.iter().enumerate().filter(|(_, client)| !client.follows);
-        if commands().count() < MAX_COMMAND_CLIENTS {
+        if commands().count() < self.limits.clients {
             return true;
         }
         let Some((oldest, client)) = commands().min_by_key(|(_, client)| client.active) else {
@@ -709,10 +753,11 @@ impl Connection {
             }
         };
         let follows = matches!(request, Request::Events { wait: true, .. });
-        if follows && !self.follows && *followers >= MAX_FOLLOWERS {
+        if follows && !self.follows && *followers >= self.limits.followers {
             let message = format!(
-                "{MAX_FOLLOWERS} clients already follow the events of this node; stop one of them, or \
-                 read the events without waiting"
+                "{} clients already follow the events of this node; stop one of them, or \
+                 read the events without waiting",
+                self.limits.followers
             );
             return self.reply(&Response::Error { message });
         }

@@ -239,7 +239,11 @@ impl Node {
     /// # Errors
     /// The file cannot be used; the node keeps its configuration.
     pub(super) fn reload(&mut self) -> Result<()> {
-        let mut new = Config::load_with_stored(&self.file)?;
+        self.change_configuration(Config::load_with_stored(&self.file)?)
+    }
+
+    /// Changes to a configuration, completely or not at all.
+    pub(super) fn change_configuration(&mut self, mut new: Config) -> Result<()> {
         self.keep_adapted(&mut new.streams);
         if let Some(backend) = self.backend_override {
             new.set_backend(backend)?;

@@ -14,7 +14,7 @@ use super::error::{Error, Result};
 use super::events::EventSubject;
 use super::setup::{Setup, names};
 use crate::config::{
-    Addition, Config, NodeConfig, StreamOperation, configuration_text, sha256, stored_text,
+    Addition, Config, LONGEST, NodeConfig, StreamOperation, configuration_text, sha256, stored_text,
 };
 use crate::control::{EventDetail, Request};
 use crate::netconf;
@@ -145,7 +145,7 @@ impl Node {
     pub(super) fn store_streams(&self) -> Result<Option<String>> {
         let Setup { streams, ports, node, .. } = &self.setup;
         let file = || self.file.display().to_string();
-        let mut of_file = trust::load(&self.file, Config::load)?;
+        let mut of_file = Config::load_managed(&self.file)?;
         self.keep_adapted(&mut of_file.streams);
         for stream in &of_file.streams {
             let how = match streams.get(&stream.name) {
@@ -179,6 +179,35 @@ impl Node {
         let mut config = Config::load_with_stored(&self.file)?;
         self.keep_adapted(&mut config.streams);
         Ok(config)
+    }
+
+    /// Replaces the streams of the node's file by those of a text that differs from it in nothing else. After a crash, the
+    /// node has the former streams or these.
+    ///
+    /// # Errors
+    /// The node is not managed; the text differs in more than streams; those of [`Node::reload`].
+    pub(super) fn replace_file(&mut self, text: &str) -> Result<()> {
+        let node = self.setup.node.clone();
+        if node.managed_by.is_none() {
+            return Err(Error::NotManaged { node: node.name });
+        }
+        if text.len() as u64 > LONGEST {
+            return Err(Error::LongText { octets: text.len() });
+        }
+        let file = trust::load(&self.file, Config::load)?;
+        // Of its changes an administrator decides when they take effect.
+        if file.sha256 != self.setup.sha256_of_file {
+            return Err(Error::FileChanged { file: self.file.clone(), node: node.name });
+        }
+        let mut new = file.with_streams_of(text)?;
+        new.load_stored()?;
+        let former = node.managed_text()?;
+        node.set_managed_text(Some(text))?;
+        let changed = self.change_configuration(new);
+        if changed.is_err() {
+            node.set_managed_text(former.as_deref())?;
+        }
+        changed
     }
 
     /// Removes streams: all of them, or none.

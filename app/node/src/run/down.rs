@@ -12,7 +12,8 @@ use super::error::{Error, Result};
 use super::journal::Journal;
 use crate::config::{Config, NodeConfig, PortConfig, default_pin, is_name};
 use crate::control::{
-    BindError, Client, ClientError, DIRECTORY, READERS, Request, Response, Server, in_directory,
+    Audience, BindError, Client, ClientError, DIRECTORY, MANAGERS, READERS, Request, Response,
+    Server, in_directory,
 };
 
 /// Longest time for a daemon to exit.
@@ -127,8 +128,10 @@ fn down_within(node: &str, forget: bool, patience: Duration) -> Result<Removal> 
     // With the lock no process starts the node or changes the journal meanwhile. The socket that a
     // killed process left is removed as well.
     let server = bind(&control, end)?;
-    if let Err(error) = server.forget_readers(Path::new(READERS)) {
-        tracing::warn!("{error}");
+    for (audience, directory) in [(Audience::Readers, READERS), (Audience::Managers, MANAGERS)] {
+        if let Err(error) = server.forget(audience, Path::new(directory)) {
+            tracing::warn!("{error}");
+        }
     }
     // Left if a process was killed while ptp4l ran.
     let _ = std::fs::remove_file(super::ptp::own_socket(&control));

@@ -6,7 +6,7 @@ use onbeat_host::Holder;
 use onbeat_netconf::Datastore;
 
 use super::prove::DroppedProbes;
-use crate::config::{ConfigError, LoadError, TRAILER, UnsupportedBackend, name_rule};
+use crate::config::{ConfigError, LONGEST, LoadError, TRAILER, UnsupportedBackend, name_rule};
 use crate::control::{BindError, ClientError, UnknownStream};
 use crate::service::MissingDropIns;
 
@@ -211,6 +211,29 @@ pub enum Error {
         node: String,
         /// The system.
         manager: String,
+    },
+    /// Managers have no right to change the node.
+    #[error("node {node:?} is not managed; set managed-by under [node], and restart it")]
+    NotManaged {
+        /// The node.
+        node: String,
+    },
+    /// A text of managers is longer than any file.
+    #[error("a text of {octets} octets is longer than a file can be, {LONGEST}; use two nodes")]
+    LongText {
+        /// Its length.
+        octets: usize,
+    },
+    /// The node's file has changes that do not run.
+    #[error(
+        "{} has changed since node {node:?} read it, and nothing is replaced; run onbeat reload {node} --force",
+        file.display()
+    )]
+    FileChanged {
+        /// The file.
+        file: PathBuf,
+        /// The node.
+        node: String,
     },
     /// The configuration is not the one that a change is derived from.
     #[error(

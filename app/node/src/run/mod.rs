@@ -55,7 +55,8 @@ use crate::config::{
     Backend, Config, InterfaceKind, NodeConfig, StreamOperation, Warnings, configuration_text,
 };
 use crate::control::{
-    DIRECTORY, READER_GROUP, READERS, ReaderError, Reply, Request, Response, Server, WildcardTables,
+    Audience, DIRECTORY, MANAGER_GROUP, MANAGERS, READER_GROUP, READERS, Reply, Request, Response,
+    Server, WildcardTables,
 };
 use crate::notify::Notifier;
 use crate::service::MissingDropIns;
@@ -145,7 +146,7 @@ impl Daemon {
             return Err(Error::Permission);
         }
         let mut server = Server::bind(&config.node.control)?;
-        admit_readers(&mut server, &config.node);
+        admit_groups(&mut server, &config.node);
         let signals = signals()?;
         if !config.node.backend.is_user_space() {
             bpffs::require(&config.node.pin)?;
@@ -194,18 +195,26 @@ impl Daemon {
     }
 }
 
-/// Listens for readers, where the node has the control socket of its name or names a group.
-fn admit_readers(server: &mut Server, node: &NodeConfig) {
+/// Listens for readers, and for managers of a managed node, where it has the control socket of its name or names a group.
+fn admit_groups(server: &mut Server, node: &NodeConfig) {
     let is_usual = node.control.parent() == Some(Path::new(DIRECTORY));
-    let group = match &node.readers {
-        Some(group) => group,
-        None if is_usual => READER_GROUP,
-        None => return,
-    };
-    match server.admit_readers(Path::new(READERS), group) {
-        Ok(()) => {}
-        Err(ReaderError::NoGroup { .. }) if node.readers.is_none() => {}
-        Err(error) => tracing::warn!("{error}"),
+    let managers = node.managed_by.as_ref().map(|_| &node.managers);
+    let groups = [
+        (Audience::Readers, Some(&node.readers), READER_GROUP, READERS),
+        (Audience::Managers, managers, MANAGER_GROUP, MANAGERS),
+    ];
+    for (audience, named, usual, directory) in groups {
+        let group = match named {
+            Some(Some(group)) => group,
+            Some(None) if is_usual => usual,
+            _ => continue,
+        };
+        let is_named = named.is_some_and(Option::is_some);
+        match server.admit(audience, Path::new(directory), group) {
+            Ok(()) => {}
+            Err(error) if error.is_without_group() && !is_named => {}
+            Err(error) => tracing::warn!("{error}"),
+        }
     }
 }
 
@@ -504,6 +513,10 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<ExitAction>) -> R
         Request::StoreStreams { remove: true, .. } => match node.setup.node.store_text(None) {
             Ok(()) => done("stored streams are removed".to_owned()),
             Err(error) => failed(error.into()),
+        },
+        Request::ReplaceFile { text } => match node.replace_file(text) {
+            Ok(()) => done(running(node)),
+            Err(error) => failed(error),
         },
         Request::Reload { .. } => match do_reload(node) {
             Ok(message) => done(message),

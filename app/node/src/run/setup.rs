@@ -22,8 +22,10 @@ pub(super) struct Setup {
     /// By precedence.
     pub(super) wildcards: Vec<WildcardConfig>,
     pub(super) streams: StreamSet,
-    /// SHA-256 of the file.
+    /// SHA-256 of the text with the streams.
     sha256: String,
+    /// That of the node's file.
+    pub(super) sha256_of_file: String,
     /// Whether streams were changed since the file was read.
     pub(super) changed: bool,
     /// By ingress port: the set of egress ports of present and past streams.
@@ -32,9 +34,11 @@ pub(super) struct Setup {
 
 impl From<Config> for Setup {
     fn from(config: Config) -> Self {
-        let ConfigParts { node, ports, prp, wildcards, streams, sha256 } = config.into_parts();
+        let ConfigParts { node, ports, prp, wildcards, streams, sha256, sha256_of_file } =
+            config.into_parts();
         let connected = connections(ports.len(), streams.iter());
-        Self { node, ports, prp, wildcards, streams, sha256, changed: false, connected }
+        let changed = false;
+        Self { node, ports, prp, wildcards, streams, sha256, sha256_of_file, changed, connected }
     }
 }
 
@@ -59,6 +63,8 @@ impl Setup {
 
     /// The file and its version.
     pub(super) fn version(&self, file: &Path) -> FileVersion {
+        let is_replaced = self.sha256 != self.sha256_of_file;
+        let file = if is_replaced { &self.node.managed_file } else { file };
         FileVersion {
             file: file.display().to_string(),
             sha256: self.sha256.clone(),

@@ -63,6 +63,7 @@ fn handle(request: &Request) -> Reply {
         | Request::SetNumber { .. }
         | Request::Prove { .. }
         | Request::Reload { .. }
+        | Request::ReplaceFile { .. }
         | Request::Stop => Response::Done { message: "done".into() },
     })
 }

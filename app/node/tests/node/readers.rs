@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollTimeout, poll};
-use onbeat_node::control::{Client, ClientError, ReaderError, Reply, Request, Response, Server};
+use onbeat_node::control::{Audience, Client, ClientError, Reply, Request, Response, Server};
 use onbeat_testing::{Feature, TemporaryDirectory, require};
 
 use crate::control::large_status;
@@ -29,7 +29,7 @@ impl Node {
         }
         let directory = TemporaryDirectory::new(name);
         let mut server = Server::bind(&directory.file("a.sock")).unwrap();
-        server.admit_readers(&directory.file("readers"), GROUP).unwrap();
+        server.admit(Audience::Readers, &directory.file("readers"), GROUP).unwrap();
         Some(Node { directory, server })
     }
 
@@ -81,7 +81,7 @@ fn handle(request: &Request) -> Reply {
     })
 }
 
-fn every_request() -> [Request; 19] {
+fn every_request() -> [Request; 20] {
     let (stream, text, file) = ("axis".to_owned(), String::new(), "-".to_owned());
     let (streams, force) = (vec![stream.clone()], true);
     [
@@ -110,6 +110,7 @@ fn every_request() -> [Request; 19] {
         Request::StoreStreams { remove: true, has_lock: true, force },
         Request::StoredConfiguration,
         Request::RemoveStreams { streams, force },
+        Request::ReplaceFile { text: "[[port]]".into() },
         Request::Reload { force },
         Request::Stop,
     ]
@@ -262,6 +263,41 @@ fn a_long_request_of_a_reader_is_cut_off() {
     assert!(answer.is_empty() || answer.contains("request longer than 65536 octets"), "{answer}");
 }
 
+/// What an agent of a fleet may do. A compromised one is to gain no more.
+#[test]
+fn managers_query_prove_and_replace_the_file_and_nothing_else() {
+    let Some(mut node) = Node::new("managers") else { return };
+    let managers = node.directory.file("managers");
+    node.server.admit(Audience::Managers, &managers, GROUP).unwrap();
+    let socket = managers.join("a.sock");
+    assert_eq!(fs::symlink_metadata(&socket).unwrap().mode() & 0o7777, 0o660);
+    let mut handled = Vec::new();
+    let record = |request: &Request| {
+        handled.push(serde_json::to_value(request).unwrap()["request"].clone());
+        handle(request)
+    };
+    let long = "#".repeat(32 << 20);
+    node.serve_while(record, |_| {
+        let mut client = Client::connect(&socket).unwrap();
+        for request in every_request() {
+            let outcome = client.request(&request);
+            let is_refused = matches!(&outcome, Err(ClientError::Refused(message))
+                if message.contains("run the command as root"));
+            assert!(outcome.is_ok() || is_refused, "{request:?}: {outcome:?}");
+        }
+        let waits = client.request(&Request::Events { since: None, wait: true }).unwrap_err();
+        assert!(waits.to_string().contains("follow"), "{waits}");
+        client.request(&Request::ReplaceFile { text: long.clone() }).unwrap();
+        let longer = Request::ReplaceFile { text: "\"".repeat(33 << 20) };
+        // The server closes while this is written.
+        let refused = client.request(&longer).unwrap_err();
+        let is_long = matches!(&refused, ClientError::Refused(message) if message.contains("request longer than"));
+        assert!(is_long || matches!(refused, ClientError::Closed { .. }), "{refused}");
+    });
+    handled.dedup();
+    assert_eq!(handled, ["ping", "show", "streams", "prove", "replace_file"]);
+}
+
 #[test]
 fn a_directory_of_another_user_and_other_files_are_refused() {
     let Some(mut node) = Node::new("refused") else { return };
@@ -269,7 +305,8 @@ fn a_directory_of_another_user_and_other_files_are_refused() {
     let canary = node.directory.file("canary");
     fs::write(&canary, "precious").unwrap();
     let refused = |node: &mut Node, why: &str| {
-        let error = node.server.admit_readers(&directory, GROUP).unwrap_err().to_string();
+        let error =
+            node.server.admit(Audience::Readers, &directory, GROUP).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
         assert_eq!(fs::read_to_string(&canary).unwrap(), "precious");
     };
@@ -291,8 +328,8 @@ fn a_directory_of_another_user_and_other_files_are_refused() {
     refused(&mut node, "it is a symbolic link");
     drop(other);
 
-    let error = node.server.admit_readers(&directory, "no-such-group").unwrap_err();
-    assert!(matches!(error, ReaderError::NoGroup { .. }), "{error}");
+    let error = node.server.admit(Audience::Readers, &directory, "no-such-group").unwrap_err();
+    assert!(error.is_without_group(), "{error}");
 }
 
 /// A killed daemon leaves its socket. In a directory of the group with the set-group-id bit no capability is required.
@@ -305,7 +342,7 @@ fn an_abandoned_socket_is_replaced() {
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o2755)).unwrap();
     let socket = directory.join("a.sock");
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
-    node.server.admit_readers(&directory, GROUP).unwrap();
+    node.server.admit(Audience::Readers, &directory, GROUP).unwrap();
     let stat = fs::symlink_metadata(&socket).unwrap();
     assert_eq!((stat.mode() & 0o7777, stat.gid()), (0o660, 65534));
     let directory = fs::symlink_metadata(&directory).unwrap();

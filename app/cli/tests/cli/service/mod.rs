@@ -82,13 +82,19 @@ fn the_drop_ins_are_those_of_the_program() {
 }
 
 #[test]
-fn systemd_analyze_accepts_the_units_of_readers() {
+fn systemd_analyze_accepts_the_units_without_privileges() {
     let tool = Command::new("systemd-analyze").arg("--version").output().is_ok();
     if !require_that(tool, "systemd-analyze (apt-get install systemd)") {
         return;
     }
     let units = TemporaryDirectory::new("metrics-units");
-    for name in ["onbeat-metrics.service", "onbeat-metrics.socket", "onbeat-hook@.service"] {
+    let names = [
+        "onbeat-metrics.service",
+        "onbeat-metrics.socket",
+        "onbeat-hook@.service",
+        "onbeat-fleet-agent@.service",
+    ];
+    for name in names {
         let text = fs::read_to_string(root().join("packaging").join(name)).unwrap();
         // Not of an installed program.
         let text = text.replace("/usr/bin/onbeat", program().to_str().unwrap());
@@ -97,7 +103,7 @@ fn systemd_analyze_accepts_the_units_of_readers() {
     let mut analyze = Command::new("systemd-analyze");
     analyze.env("SYSTEMD_UNIT_PATH", format!("{}:", units.path().display()));
     analyze.args(["verify", "--man=no"]).arg(units.file("onbeat-metrics.socket"));
-    analyze.arg(units.file("onbeat-hook@.service"));
+    analyze.arg(units.file("onbeat-hook@.service")).arg(units.file("onbeat-fleet-agent@.service"));
     let ran: CommandOutput = analyze.output().unwrap().into();
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
 }
@@ -121,7 +127,7 @@ fn the_unit_has_no_settings_of_the_kernel_and_no_sockets_of_other_services() {
     assert_eq!(unit.values("ReadOnlyPaths"), ["/proc /sys /etc/onbeat"]);
     assert_eq!(unit.values("ReadWritePaths"), ["/sys/fs/bpf"]);
     assert_eq!(unit.values("TemporaryFileSystem"), ["/run:ro"]);
-    let paths = "/run/onbeat -/run/onbeat-readers /run/systemd/notify -/run/systemd/journal/socket";
+    let paths = "/run/onbeat -/run/onbeat-readers -/run/onbeat-managers /run/systemd/notify -/run/systemd/journal/socket";
     assert_eq!(unit.values("BindPaths"), [paths]);
     // systemd 257 makes /sys writable with it.
     assert!(unit.values("ProtectControlGroups").is_empty());
