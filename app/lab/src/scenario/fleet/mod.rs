@@ -1,0 +1,245 @@
+//! Plans are rolled out to a plant while its streams flow, and while links, agents, the controller and etcd fail.
+//!
+//! ```text
+//!   etcd0 etcd1 etcd2          management network: loopback of one namespace
+//!      \    |    /
+//!   controller, agents --- control sockets --- nodes: a ladder of rings (`network`), one namespace each
+//!                                                |
+//!                                              hosts: all streams (`traffic`)
+//! ```
+//!
+//! Frames are judged where they arrive: at the hosts of the listeners. At most one link is cut at a time, so a path of each
+//! stream is left: no frame may be lost or arrive twice. The control, the same change in one step, must lose frames.
+
+mod faults;
+mod network;
+mod plant;
+mod process;
+mod report;
+mod rollout;
+mod store;
+mod traffic;
+
+use std::path::Path;
+use std::time::Duration;
+
+use onbeat_node::control::{Client, Request};
+use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::interrupt::pause;
+use onbeat_report::format::count;
+
+use self::faults::FaultDeck;
+use self::network::{Ladder, PlanOutput};
+use self::plant::{Plant, RolloutEnd, node_file};
+use self::process::{Launcher, Process};
+use self::report::{AgentFigures, FleetReport};
+use self::rollout::Course;
+use self::store::{Etcd, require_etcd};
+use self::traffic::{Received, Traffic};
+use super::options::{DataPlaneOptions, SeedOptions};
+use super::stage::Stage;
+use crate::{Error, Result, Topology, World};
+
+const NODES: u32 = 12;
+const STREAMS: u32 = 1000;
+const RATE: u64 = 2000;
+/// Streams per node for which the tables of nodes have room during a roll-out.
+const STREAMS_PER_NODE: u32 = 150;
+/// Most nodes of which a drawing is readable.
+const DRAWN: u32 = 16;
+
+/// Time for which idle agents are observed: longer than their interval of 5 s.
+const IDLE: Duration = Duration::from_secs(6);
+/// Time of the control before and after its change.
+const CONTROL: Duration = Duration::from_secs(1);
+
+/// Directory of etcd, credentials, plans and logs, in the private /run of the world.
+const DIRECTORY: &str = onbeat_host::run_directory!("lab/fleet");
+
+/// Options of the scenario.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    plane: DataPlaneOptions,
+    /// Number of nodes, a multiple of 4
+    #[arg(long, value_name = "NUMBER", default_value_t = NODES, value_parser = clap::value_parser!(u32).range(8..=400))]
+    nodes: u32,
+    /// Number of streams, at most 150 for each node
+    #[arg(long, value_name = "NUMBER", default_value_t = STREAMS, value_parser = clap::value_parser!(u32).range(1..))]
+    streams: u32,
+    /// Number of roll-outs with faults
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rollouts: u32,
+    /// Frames per second of all streams together
+    #[arg(long, value_name = "FRAMES", default_value_t = RATE, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    rate: u64,
+    #[command(flatten)]
+    pub(super) seed: SeedOptions,
+}
+
+impl Options {
+    fn ladder(&self) -> Result<Ladder> {
+        let refused = |option, value: u32, reason: String| {
+            Err(Error::Option { option, value: value.to_string(), reason })
+        };
+        if self.nodes % 4 != 0 {
+            return refused("nodes", self.nodes, "use a multiple of 4: rings have 4 nodes".into());
+        }
+        let most = STREAMS_PER_NODE * self.nodes;
+        if self.streams > most {
+            let reason = format!("use at most {most} streams with {} nodes", self.nodes);
+            return refused("streams", self.streams, reason);
+        }
+        Ok(Ladder::draw(self.nodes, self.streams, self.rate, self.seed.seed))
+    }
+}
+
+/// The network of the default options.
+pub(super) fn network() -> Topology {
+    Ladder::draw(NODES, STREAMS, RATE, 1).topology(None)
+}
+
+pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    require_etcd()?;
+    let ladder = options.ladder()?;
+    stage.show_step("planning");
+    let plans = ladder.plans()?;
+    let world = build(stage, &ladder, &plans[0], options)?;
+    let mut plant = start(stage, &world, &ladder, &plans)?;
+    let mut report =
+        FleetReport { unchanged: network::unchanged(&plans), ..FleetReport::default() };
+
+    let traffic = Traffic::start(&world, &ladder, options.rate)?;
+    let deck = Some(FaultDeck::new(options.seed.seed));
+    let mut course =
+        Course { world: &world, ladder: &ladder, traffic: Some(&traffic), deck, marks: Vec::new() };
+    // Before the first change each stream has sent.
+    let start_ns = now_ns();
+    while traffic.sent() < u64::from(options.streams) {
+        pause(Duration::from_millis(20))?;
+        stage.show_step("all streams start");
+    }
+    let mut running = 0;
+    for number in 1..=options.rollouts {
+        let plan = PLANS[1 - running];
+        let show = |phase| {
+            let (sent, received) = (traffic.sent(), traffic.received());
+            stage.show_step(&format!(
+                "roll-out {number} of {}, {phase}; sent {sent}, delivered {received}",
+                options.rollouts
+            ));
+        };
+        let record = course.roll_out(&mut plant, (number, plan), show)?;
+        if record.end == RolloutEnd::Done {
+            running = 1 - running;
+        }
+        report.rollouts.push(record);
+    }
+    let marks = course.marks;
+    stage.show_step("waiting for frames");
+    report.received = traffic.finish()?;
+    report.seconds = (now_ns() - start_ns) as f64 / 1e9;
+    report.marks = marks;
+    report.agents = idle(stage, &plant)?;
+    report.etcd_octets = plant.etcd.resident()?;
+    plant.stop_agents();
+    stage.show_step("control: the same change in one step");
+    report.control = in_one_step(&world, &ladder, &plans[1 - running], options.rate)?;
+    report.write(stage);
+    Ok(())
+}
+
+/// Directories of the plans.
+const PLANS: [&str; 2] = ["plan-1", "plan-2"];
+
+fn build(
+    stage: &mut Stage<'_>,
+    ladder: &Ladder,
+    plan: &PlanOutput,
+    options: &Options,
+) -> Result<World> {
+    let topology = ladder.topology(Some(plan));
+    if ladder.nodes() <= DRAWN {
+        stage.draw(&topology);
+    }
+    stage.show_step("building the network");
+    let mut world = World::build(&topology)?;
+    world.set_backend(options.plane.backend);
+    for node in 0..ladder.nodes() {
+        stage.show_step(&format!("starting {}", count(node.into(), "node")));
+        world.start(&network::name(node), stage.onbeat_bin())?;
+    }
+    let names = topology.nodes.iter().map(|node| node.name.as_str());
+    stage.record_ports(&world, names)?;
+    Ok(world)
+}
+
+/// Starts etcd and the agents, and rolls the first plan out: nodes start without streams.
+fn start(
+    stage: &mut Stage<'_>,
+    world: &World,
+    ladder: &Ladder,
+    plans: &[PlanOutput; 2],
+) -> Result<Plant> {
+    stage.show_step("starting etcd");
+    let launcher = Launcher::new(stage.onbeat_bin(), Path::new(DIRECTORY))?;
+    let etcd = Etcd::start(&launcher)?;
+    let mut plant = Plant::new(launcher, etcd);
+    for node in 0..ladder.nodes() {
+        stage.show_step(&format!("starting {}", count(node.into(), "agent")));
+        plant.add_agent(node)?;
+    }
+    for (directory, plan) in PLANS.into_iter().zip(plans) {
+        plant.write(directory, plan)?;
+    }
+    let mut course = Course { world, ladder, traffic: None, deck: None, marks: Vec::new() };
+    let show = |phase| stage.show_step(&format!("first roll-out, {phase}"));
+    match course.roll_out(&mut plant, (0, PLANS[0]), show)?.end {
+        RolloutEnd::Done => Ok(plant),
+        RolloutEnd::Returned => {
+            let log =
+                std::fs::read_to_string(plant.launcher.at("controller.log")).unwrap_or_default();
+            Err(Error::Invalid(format!("the first plan was refused: {log}")))
+        }
+    }
+}
+
+/// Memory and CPU time of agents while nothing changes.
+fn idle(stage: &mut Stage<'_>, plant: &Plant) -> Result<AgentFigures> {
+    stage.show_step("agents are idle");
+    let cpu = || plant.agents().map(Process::cpu_ns).collect::<Result<Vec<u64>>>();
+    let (before, from_ns) = (cpu()?, now_ns());
+    pause(IDLE)?;
+    let (after, time_ns) = (cpu()?, now_ns() - from_ns);
+    let percent = |(before, after): (&u64, &u64)| (after - before) as f64 * 100.0 / time_ns as f64;
+    let resident = plant.agents().map(|agent| agent.resident().map(|octets| octets as f64));
+    Ok(AgentFigures {
+        cpu_percent: before.iter().zip(&after).map(percent).collect(),
+        octets: resident.collect::<Result<_>>()?,
+    })
+}
+
+/// The control: all nodes read the files of the other plan at once.
+fn in_one_step(world: &World, ladder: &Ladder, plan: &PlanOutput, rate: u64) -> Result<Received> {
+    let traffic = Traffic::start(world, ladder, rate)?;
+    pause(CONTROL)?;
+    for (name, text) in &plan.files {
+        let file = node_file(name);
+        std::fs::write(&file, text).map_err(|error| Error::io(format!("write {file}"), error))?;
+    }
+    let reload = |name: &str| -> Result<()> {
+        let failed = |source| Error::Control { node: name.into(), source };
+        let directory = Path::new(onbeat_node::control::DIRECTORY);
+        let mut client = Client::to_node(Some(name), directory).map_err(failed)?;
+        client.request(&Request::Reload { force: true }).map_err(failed).map(drop)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            plan.files.iter().map(|(name, _)| scope.spawn(|| reload(name))).collect();
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })?;
+    pause(CONTROL)?;
+    traffic.finish()
+}
