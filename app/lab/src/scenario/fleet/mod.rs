@@ -18,13 +18,14 @@ mod process;
 mod report;
 mod rollout;
 mod store;
+mod stub;
 mod traffic;
 
 use std::path::Path;
 use std::time::Duration;
 
 use onbeat_node::control::{Client, Request};
-use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::pause;
 use onbeat_report::format::count;
 
@@ -32,12 +33,14 @@ use self::faults::FaultDeck;
 use self::network::{Ladder, PlanOutput};
 use self::plant::{Plant, RolloutEnd, node_file};
 use self::process::{Launcher, Process};
-use self::report::{AgentFigures, FleetReport};
-use self::rollout::Course;
+use self::report::{AgentFigures, FleetReport, TrafficReport};
+use self::rollout::{Course, RolloutRecord};
 use self::store::{Etcd, require_etcd};
+use self::stub::NodeStubs;
 use self::traffic::{Received, Traffic};
 use super::options::{DataPlaneOptions, SeedOptions};
 use super::stage::Stage;
+use crate::world::Mounts;
 use crate::{Error, Result, Topology, World};
 
 const NODES: u32 = 12;
@@ -62,7 +65,7 @@ pub(super) struct Options {
     #[command(flatten)]
     plane: DataPlaneOptions,
     /// Number of nodes, a multiple of 4
-    #[arg(long, value_name = "NUMBER", default_value_t = NODES, value_parser = clap::value_parser!(u32).range(8..=400))]
+    #[arg(long, value_name = "NUMBER", default_value_t = NODES, value_parser = clap::value_parser!(u32).range(8..=1000))]
     nodes: u32,
     /// Number of streams, at most 150 for each node
     #[arg(long, value_name = "NUMBER", default_value_t = STREAMS, value_parser = clap::value_parser!(u32).range(1..))]
@@ -73,6 +76,9 @@ pub(super) struct Options {
     /// Frames per second of all streams together
     #[arg(long, value_name = "FRAMES", default_value_t = RATE, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rate: u64,
+    /// Answer agents instead of running nodes: time of store and agents alone, without traffic and faults
+    #[arg(long, conflicts_with_all = ["backend", "rate"])]
+    no_nodes: bool,
     #[command(flatten)]
     pub(super) seed: SeedOptions,
 }
@@ -104,49 +110,78 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let ladder = options.ladder()?;
     stage.show_step("planning");
     let plans = ladder.plans()?;
+    if options.no_nodes {
+        return without_nodes(stage, options, &ladder, &plans);
+    }
     let world = build(stage, &ladder, &plans[0], options)?;
-    let mut plant = start(stage, &world, &ladder, &plans)?;
-    let mut report =
-        FleetReport { unchanged: network::unchanged(&plans), ..FleetReport::default() };
-
+    let mut plant = start(stage, &ladder, &plans)?;
     let traffic = Traffic::start(&world, &ladder, options.rate)?;
-    let deck = Some(FaultDeck::new(options.seed.seed));
-    let mut course =
-        Course { world: &world, ladder: &ladder, traffic: Some(&traffic), deck, marks: Vec::new() };
-    // Before the first change each stream has sent.
     let start_ns = now_ns();
+    // Before the first change each stream has sent.
     while traffic.sent() < u64::from(options.streams) {
         pause(Duration::from_millis(20))?;
         stage.show_step("all streams start");
     }
-    let mut running = 0;
-    for number in 1..=options.rollouts {
-        let plan = PLANS[1 - running];
+    let faults = Some((FaultDeck::new(options.seed.seed), &world, &ladder));
+    let mut course = Course { traffic: Some(&traffic), faults, marks: Vec::new() };
+    let (rollouts, running) = roll_out_all(stage, options.rollouts, &mut course, &mut plant)?;
+    let marks = course.marks;
+    stage.show_step("waiting for frames");
+    let received = traffic.finish()?;
+    let seconds = (now_ns() - start_ns) as f64 / SECOND as f64;
+    let agents = idle(stage, &plant)?;
+    let etcd_octets = plant.etcd.resident()?;
+    plant.stop_agents();
+    stage.show_step("control: the same change in one step");
+    let control = in_one_step(&world, &ladder, &plans[1 - running], options.rate)?;
+    let unchanged = network::unchanged(&plans);
+    let traffic = Some(TrafficReport { marks, received, seconds, control, unchanged });
+    FleetReport { rollouts, agents, etcd_octets, traffic }.write(stage);
+    Ok(())
+}
+
+/// Roll-outs to control sockets that accept each file.
+fn without_nodes(
+    stage: &mut Stage<'_>,
+    options: &Options,
+    ladder: &Ladder,
+    plans: &[PlanOutput; 2],
+) -> Result<()> {
+    let _mounts = Mounts::enter()?;
+    let _stubs = NodeStubs::start(ladder.nodes(), &plans[0])?;
+    let mut plant = start(stage, ladder, plans)?;
+    let mut course = Course { traffic: None, faults: None, marks: Vec::new() };
+    let (rollouts, _) = roll_out_all(stage, options.rollouts, &mut course, &mut plant)?;
+    let agents = idle(stage, &plant)?;
+    let etcd_octets = plant.etcd.resident()?;
+    FleetReport { rollouts, agents, etcd_octets, traffic: None }.write(stage);
+    Ok(())
+}
+
+/// Rolls the plans out in turns; also returns the number of the one that runs.
+fn roll_out_all(
+    stage: &mut Stage<'_>,
+    rollouts: u32,
+    course: &mut Course<'_>,
+    plant: &mut Plant,
+) -> Result<(Vec<RolloutRecord>, usize)> {
+    let (mut records, mut running) = (Vec::new(), 0);
+    for number in 1..=rollouts {
+        let traffic = course.traffic;
         let show = |phase| {
-            let (sent, received) = (traffic.sent(), traffic.received());
+            let sent = traffic.map_or(0, Traffic::sent);
+            let received = traffic.map_or(0, Traffic::received);
             stage.show_step(&format!(
-                "roll-out {number} of {}, {phase}; sent {sent}, delivered {received}",
-                options.rollouts
+                "roll-out {number} of {rollouts}, {phase}; sent {sent}, delivered {received}"
             ));
         };
-        let record = course.roll_out(&mut plant, (number, plan), show)?;
+        let record = course.roll_out(plant, (number, PLANS[1 - running]), show)?;
         if record.end == RolloutEnd::Done {
             running = 1 - running;
         }
-        report.rollouts.push(record);
+        records.push(record);
     }
-    let marks = course.marks;
-    stage.show_step("waiting for frames");
-    report.received = traffic.finish()?;
-    report.seconds = (now_ns() - start_ns) as f64 / 1e9;
-    report.marks = marks;
-    report.agents = idle(stage, &plant)?;
-    report.etcd_octets = plant.etcd.resident()?;
-    plant.stop_agents();
-    stage.show_step("control: the same change in one step");
-    report.control = in_one_step(&world, &ladder, &plans[1 - running], options.rate)?;
-    report.write(stage);
-    Ok(())
+    Ok((records, running))
 }
 
 /// Directories of the plans.
@@ -175,12 +210,7 @@ fn build(
 }
 
 /// Starts etcd and the agents, and rolls the first plan out: nodes start without streams.
-fn start(
-    stage: &mut Stage<'_>,
-    world: &World,
-    ladder: &Ladder,
-    plans: &[PlanOutput; 2],
-) -> Result<Plant> {
+fn start(stage: &mut Stage<'_>, ladder: &Ladder, plans: &[PlanOutput; 2]) -> Result<Plant> {
     stage.show_step("starting etcd");
     let launcher = Launcher::new(stage.onbeat_bin(), Path::new(DIRECTORY))?;
     let etcd = Etcd::start(&launcher)?;
@@ -192,7 +222,7 @@ fn start(
     for (directory, plan) in PLANS.into_iter().zip(plans) {
         plant.write(directory, plan)?;
     }
-    let mut course = Course { world, ladder, traffic: None, deck: None, marks: Vec::new() };
+    let mut course = Course { traffic: None, faults: None, marks: Vec::new() };
     let show = |phase| stage.show_step(&format!("first roll-out, {phase}"));
     match course.roll_out(&mut plant, (0, PLANS[0]), show)?.end {
         RolloutEnd::Done => Ok(plant),

@@ -19,57 +19,42 @@ pub(super) struct AgentFigures {
     pub(super) octets: Vec<f64>,
 }
 
-/// The result of the scenario.
-#[derive(Debug, Default)]
-pub(super) struct FleetReport {
-    pub(super) rollouts: Vec<RolloutRecord>,
+/// Frames during the roll-outs and the control.
+#[derive(Debug)]
+pub(super) struct TrafficReport {
     pub(super) marks: Vec<Mark>,
     pub(super) received: Received,
     pub(super) seconds: f64,
-    pub(super) agents: AgentFigures,
-    pub(super) etcd_octets: Vec<f64>,
     pub(super) control: Received,
     /// Streams of which a path is the same in both plans.
     pub(super) unchanged: u64,
+}
+
+/// The result of the scenario.
+#[derive(Debug)]
+pub(super) struct FleetReport {
+    pub(super) rollouts: Vec<RolloutRecord>,
+    pub(super) agents: AgentFigures,
+    /// Resident memory of each server of etcd.
+    pub(super) etcd_octets: Vec<f64>,
+    /// None: without nodes.
+    pub(super) traffic: Option<TrafficReport>,
 }
 
 impl FleetReport {
     pub(super) fn write(&self, stage: &mut Stage<'_>) {
         let done = |record: &&RolloutRecord| record.end == RolloutEnd::Done;
         let completed = self.rollouts.iter().filter(done).count() as u64;
-        let all = self.rollouts.len() as u64;
-        let injected = self.rollouts.iter().map(|record| record.faults.len() as u64).sum::<u64>();
-        let lost = self.received.lost.len() as u64;
-        stage.check(Check::eq("roll-outs completed", completed, all, ""));
-        stage.check(Check::min("faults", injected, PHASES.len() as u64 * completed, ""));
-        stage.check(Check::eq("streams with an unchanged path", self.unchanged, 0_u64, ""));
-        stage.check(Check::min("frames sent by each stream", self.received.fewest, 1_u64, ""));
-        stage.check(Check::eq("lost", lost, 0_u64, "frames"));
-        stage.check(Check::eq("doubled", self.received.doubled, 0_u64, "frames"));
-        let wrong = self.received.wrong + self.received.foreign;
-        stage.check(Check::eq("changed, or of another sender", wrong, 0_u64, "frames"));
-        let lost = self.control.lost.len() as u64;
-        stage.check(Check::min("control in one step: lost", lost, 1_u64, "frames"));
-        self.note_losses(stage);
+        stage.check(Check::eq("roll-outs completed", completed, self.rollouts.len() as u64, ""));
         self.write_rollouts(stage);
-        self.write_faults(stage);
-        self.write_frames(stage);
-        self.write_processes(stage);
-    }
-
-    /// Describes when lost frames were sent.
-    fn note_losses(&self, stage: &mut Stage<'_>) {
-        let mut last = None;
-        let mut described = 0;
-        for number in &self.received.lost {
-            let before = self.marks.iter().rev().find(|mark| mark.sent <= *number);
-            let event = before.map_or("before the first roll-out", |mark| &mark.event);
-            if last == Some(event) || described == DESCRIBED {
-                continue;
-            }
-            stage.note(format!("lost: frame {number} of all streams, {event}"));
-            (last, described) = (Some(event), described + 1);
+        if let Some(traffic) = &self.traffic {
+            let injected =
+                self.rollouts.iter().map(|record| record.faults.len() as u64).sum::<u64>();
+            stage.check(Check::min("faults", injected, PHASES.len() as u64 * completed, ""));
+            self.write_faults(stage);
+            traffic.write(stage);
         }
+        self.write_processes(stage);
     }
 
     fn write_rollouts(&self, stage: &mut Stage<'_>) {
@@ -119,6 +104,46 @@ impl FleetReport {
         stage.figure("faults by phase", table);
     }
 
+    fn write_processes(&self, stage: &mut Stage<'_>) {
+        let memory = Measurement::of_runs("octets", &self.agents.octets);
+        stage.figure("resident memory of an agent", memory);
+        let cpu = Measurement::of_runs("%", &self.agents.cpu_percent);
+        stage.figure("CPU time of an idle agent", cpu);
+        let memory = Measurement::of_runs("octets", &self.etcd_octets);
+        stage.figure("resident memory of a server of etcd", memory);
+    }
+}
+
+impl TrafficReport {
+    fn write(&self, stage: &mut Stage<'_>) {
+        let Received { fewest, doubled, wrong, foreign, .. } = self.received;
+        let [lost, lost_by_control] =
+            [&self.received, &self.control].map(|received| received.lost.len() as u64);
+        stage.check(Check::eq("streams with an unchanged path", self.unchanged, 0_u64, ""));
+        stage.check(Check::min("frames sent by each stream", fewest, 1_u64, ""));
+        stage.check(Check::eq("lost", lost, 0_u64, "frames"));
+        stage.check(Check::eq("doubled", doubled, 0_u64, "frames"));
+        stage.check(Check::eq("changed, or of another sender", wrong + foreign, 0_u64, "frames"));
+        stage.check(Check::min("control in one step: lost", lost_by_control, 1_u64, "frames"));
+        self.note_losses(stage);
+        self.write_frames(stage);
+    }
+
+    /// Describes when lost frames were sent.
+    fn note_losses(&self, stage: &mut Stage<'_>) {
+        let mut last = None;
+        let mut described = 0;
+        for number in &self.received.lost {
+            let before = self.marks.iter().rev().find(|mark| mark.sent <= *number);
+            let event = before.map_or("before the first roll-out", |mark| &mark.event);
+            if last == Some(event) || described == DESCRIBED {
+                continue;
+            }
+            stage.note(format!("lost: frame {number} of all streams, {event}"));
+            (last, described) = (Some(event), described + 1);
+        }
+    }
+
     fn write_frames(&self, stage: &mut Stage<'_>) {
         let mut table = Counters::new(["change", "sent", "delivered", "lost", "doubled"]);
         for (name, received) in
@@ -138,14 +163,5 @@ impl FleetReport {
         if self.received.retries > 0 {
             stage.note(format!("interfaces of hosts had no room {} times", self.received.retries));
         }
-    }
-
-    fn write_processes(&self, stage: &mut Stage<'_>) {
-        let memory = Measurement::of_runs("octets", &self.agents.octets);
-        stage.figure("resident memory of an agent", memory);
-        let cpu = Measurement::of_runs("%", &self.agents.cpu_percent);
-        stage.figure("CPU time of an idle agent", cpu);
-        let memory = Measurement::of_runs("octets", &self.etcd_octets);
-        stage.figure("resident memory of a server of etcd", memory);
     }
 }

@@ -61,11 +61,8 @@ pub(super) struct Mark {
 
 /// The course of the roll-outs.
 pub(super) struct Course<'a> {
-    pub(super) world: &'a World,
-    pub(super) ladder: &'a Ladder,
     pub(super) traffic: Option<&'a Traffic>,
-    /// None: without faults.
-    pub(super) deck: Option<FaultDeck>,
+    pub(super) faults: Option<(FaultDeck, &'a World, &'a Ladder)>,
     pub(super) marks: Vec<Mark>,
 }
 
@@ -95,11 +92,11 @@ impl Course<'_> {
             let news = controller.as_ref().and_then(|process| process.phase());
             let news = news.filter(|phase| *phase != Phase::Rest && Some(*phase) != last);
             let is_over = faults.last().is_some_and(|fault| is_active && now >= fault.until_ns);
-            if let (Some(deck), Some(fault)) = (&mut self.deck, faults.last())
+            if let (Some((deck, world, _)), Some(fault)) = (&mut self.faults, faults.last())
                 && is_active
                 && (is_over || news.is_some())
             {
-                deck.revert(fault, self.world, plant, &mut controller)?;
+                deck.revert(fault, world, plant, &mut controller)?;
                 is_active = false;
                 let event = format!("roll-out {number}, after {}", fault.describe());
                 self.mark(event);
@@ -108,8 +105,8 @@ impl Course<'_> {
                 phases.push((phase, now));
                 self.mark(format!("roll-out {number}, {phase}"));
                 let is_first = faults.iter().all(|fault| fault.phase != phase);
-                if let Some(deck) = self.deck.as_mut().filter(|_| is_first) {
-                    let network = (self.world, self.ladder);
+                if let Some((deck, world, ladder)) = self.faults.as_mut().filter(|_| is_first) {
+                    let network = (*world, *ladder);
                     if let Some(fault) = deck.inject(phase, network, plant, &mut controller)? {
                         let event = format!("roll-out {number}, during {}", fault.describe());
                         self.mark(event);
@@ -126,10 +123,10 @@ impl Course<'_> {
             };
             if let Some(end) = ended {
                 let end_ns = now_ns();
-                if let (Some(deck), Some(fault)) =
-                    (&mut self.deck, faults.last().filter(|_| is_active))
+                if let (Some((deck, world, _)), Some(fault)) =
+                    (&mut self.faults, faults.last().filter(|_| is_active))
                 {
-                    deck.revert(fault, self.world, plant, &mut None)?;
+                    deck.revert(fault, world, plant, &mut None)?;
                 }
                 self.mark(format!("after roll-out {number}"));
                 return Ok(RolloutRecord { end, start_ns, end_ns, phases, faults });
