@@ -64,8 +64,8 @@ const DIRECTORY: &str = onbeat_host::run_directory!("lab/fleet");
 pub(super) struct Options {
     #[command(flatten)]
     plane: DataPlaneOptions,
-    /// Number of nodes, a multiple of 4
-    #[arg(long, value_name = "NUMBER", default_value_t = NODES, value_parser = clap::value_parser!(u32).range(8..=1000))]
+    /// Number of nodes, a multiple of 4, at least 8
+    #[arg(long, value_name = "NUMBER", default_value_t = NODES, value_parser = clap::value_parser!(u32).range(1..=1000))]
     nodes: u32,
     /// Number of streams, at most 150 for each node
     #[arg(long, value_name = "NUMBER", default_value_t = STREAMS, value_parser = clap::value_parser!(u32).range(1..))]
@@ -88,8 +88,9 @@ impl Options {
         let refused = |option, value: u32, reason: String| {
             Err(Error::Option { option, value: value.to_string(), reason })
         };
-        if self.nodes % 4 != 0 {
-            return refused("nodes", self.nodes, "use a multiple of 4: rings have 4 nodes".into());
+        if self.nodes < 8 || !self.nodes.is_multiple_of(4) {
+            let reason = "use a multiple of 4, at least 8: rings have 4 nodes";
+            return refused("nodes", self.nodes, reason.into());
         }
         let most = STREAMS_PER_NODE * self.nodes;
         if self.streams > most {
