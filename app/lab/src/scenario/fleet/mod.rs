@@ -33,7 +33,7 @@ use self::faults::FaultDeck;
 use self::network::{Ladder, PlanOutput};
 use self::plant::{Plant, RolloutEnd, node_file};
 use self::process::{Launcher, Process};
-use self::report::{AgentFigures, FleetReport, TrafficReport};
+use self::report::{AgentFigures, FleetReport, OutageReport, TrafficReport};
 use self::rollout::{Course, RolloutRecord};
 use self::store::{Etcd, require_etcd};
 use self::stub::NodeStubs;
@@ -53,6 +53,8 @@ const DRAWN: u32 = 16;
 
 /// Time for which idle agents are observed: longer than their interval of 5 s.
 const IDLE: Duration = Duration::from_secs(6);
+/// Time for which requests of agents are counted before and after an outage of etcd: two intervals of agents.
+const OBSERVED: Duration = Duration::from_secs(10);
 /// Time of the control before and after its change.
 const CONTROL: Duration = Duration::from_secs(1);
 
@@ -76,8 +78,11 @@ pub(super) struct Options {
     /// Frames per second of all streams together
     #[arg(long, value_name = "FRAMES", default_value_t = RATE, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rate: u64,
+    /// Stop all servers of etcd for this time before the roll-outs
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=86_400))]
+    outage: u64,
     /// Answer agents instead of running nodes: time of store and agents alone, without traffic and faults
-    #[arg(long, conflicts_with_all = ["backend", "rate"])]
+    #[arg(long, conflicts_with_all = ["backend", "rate", "outage"])]
     no_nodes: bool,
     #[command(flatten)]
     pub(super) seed: SeedOptions,
@@ -123,6 +128,10 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
         pause(Duration::from_millis(20))?;
         stage.show_step("all streams start");
     }
+    let outage = match options.outage {
+        0 => None,
+        seconds => Some(interrupt_store(stage, &mut plant, Duration::from_secs(seconds))?),
+    };
     let faults = Some((FaultDeck::new(options.seed.seed), &world, &ladder));
     let mut course = Course { traffic: Some(&traffic), faults, marks: Vec::new() };
     let (rollouts, running) = roll_out_all(stage, options.rollouts, &mut course, &mut plant)?;
@@ -137,8 +146,35 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let control = in_one_step(&world, &ladder, &plans[1 - running], options.rate)?;
     let unchanged = network::unchanged(&plans);
     let traffic = Some(TrafficReport { marks, received, seconds, control, unchanged });
-    FleetReport { rollouts, agents, etcd_octets, traffic }.write(stage);
+    FleetReport { rollouts, agents, etcd_octets, traffic, outage }.write(stage);
     Ok(())
+}
+
+/// Stops all servers of etcd for a time, while the streams flow.
+fn interrupt_store(
+    stage: &mut Stage<'_>,
+    plant: &mut Plant,
+    time: Duration,
+) -> Result<OutageReport> {
+    stage.show_step("requests of etcd are counted");
+    let first = plant.etcd.requests(&plant.launcher);
+    pause(OBSERVED)?;
+    let second = plant.etcd.requests(&plant.launcher);
+    let of_both = |(method, count): (&String, &u64)| {
+        (method.clone(), count - first.get(method).copied().unwrap_or(0))
+    };
+    let before = second.iter().map(of_both).collect();
+    stage.show_step(&format!("etcd is stopped for {} s", time.as_secs()));
+    plant.etcd.kill_all();
+    pause(time)?;
+    plant.etcd.restart_all(&plant.launcher)?;
+    let start_ns = now_ns();
+    plant.etcd.leader(&plant.launcher)?;
+    let election_ns = now_ns() - start_ns;
+    stage.show_step("etcd is back");
+    pause(OBSERVED)?;
+    let after = plant.etcd.requests(&plant.launcher);
+    Ok(OutageReport { seconds: time.as_secs(), election_ns, before, after })
 }
 
 /// Roll-outs to control sockets that accept each file.
@@ -155,7 +191,7 @@ fn without_nodes(
     let (rollouts, _) = roll_out_all(stage, options.rollouts, &mut course, &mut plant)?;
     let agents = idle(stage, &plant)?;
     let etcd_octets = plant.etcd.resident()?;
-    FleetReport { rollouts, agents, etcd_octets, traffic: None }.write(stage);
+    FleetReport { rollouts, agents, etcd_octets, traffic: None, outage: None }.write(stage);
     Ok(())
 }
 

@@ -1,10 +1,13 @@
 //! Checks and figures.
 
+use std::collections::BTreeSet;
+
 use onbeat_report::{Cell, Check, Column, Counters, Measurement};
 
 use super::faults::{FaultKind, PHASES};
 use super::plant::RolloutEnd;
 use super::rollout::{Mark, RolloutRecord};
+use super::store::Requests;
 use super::traffic::Received;
 use crate::scenario::stage::Stage;
 
@@ -30,6 +33,16 @@ pub(super) struct TrafficReport {
     pub(super) unchanged: u64,
 }
 
+/// Requests of agents before and after an outage of etcd.
+#[derive(Debug)]
+pub(super) struct OutageReport {
+    pub(super) seconds: u64,
+    /// From the start of the servers to a leader.
+    pub(super) election_ns: u64,
+    pub(super) before: Requests,
+    pub(super) after: Requests,
+}
+
 /// The result of the scenario.
 #[derive(Debug)]
 pub(super) struct FleetReport {
@@ -39,6 +52,7 @@ pub(super) struct FleetReport {
     pub(super) etcd_octets: Vec<f64>,
     /// None: without nodes.
     pub(super) traffic: Option<TrafficReport>,
+    pub(super) outage: Option<OutageReport>,
 }
 
 impl FleetReport {
@@ -55,6 +69,9 @@ impl FleetReport {
             traffic.write(stage);
         }
         self.write_processes(stage);
+        if let Some(outage) = &self.outage {
+            outage.write(stage);
+        }
     }
 
     fn write_rollouts(&self, stage: &mut Stage<'_>) {
@@ -111,6 +128,23 @@ impl FleetReport {
         stage.figure("CPU time of an idle agent", cpu);
         let memory = Measurement::of_runs("octets", &self.etcd_octets);
         stage.figure("resident memory of a server of etcd", memory);
+    }
+}
+
+impl OutageReport {
+    fn write(&self, stage: &mut Stage<'_>) {
+        let mut table = Counters::new(["request", "10 s before", "10 s after"]);
+        let methods: BTreeSet<&String> = self.before.keys().chain(self.after.keys()).collect();
+        for method in methods {
+            let count = |requests: &Requests| requests.get(method).copied().unwrap_or(0);
+            table.row([
+                Cell::from(&method[..]),
+                count(&self.before).into(),
+                count(&self.after).into(),
+            ]);
+        }
+        stage.figure(format!("requests of etcd around an outage of {} s", self.seconds), table);
+        stage.figure("time until etcd has a leader", Measurement::new("ns", self.election_ns));
     }
 }
 

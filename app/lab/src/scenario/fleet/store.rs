@@ -1,5 +1,6 @@
 //! Three servers of etcd on the loopback of the management network.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
@@ -38,6 +39,9 @@ pub(super) fn require_etcd() -> Result<()> {
         }
     }
 }
+
+/// Numbers of requests by method.
+pub(super) type Requests = BTreeMap<String, u64>;
 
 /// The servers. One that is not running was killed by a fault.
 #[derive(Debug)]
@@ -134,11 +138,44 @@ impl Etcd {
         self.servers[server].as_ref().map_or(Ok(()), |process| process.signal(signal))
     }
 
+    /// Kills all servers.
+    pub(super) fn kill_all(&mut self) {
+        self.servers = [const { None }; SERVERS];
+    }
+
+    /// Starts all servers again.
+    pub(super) fn restart_all(&mut self, launcher: &Launcher) -> Result<()> {
+        (0..SERVERS).try_for_each(|server| self.restart(launcher, server))
+    }
+
+    /// Requests of clients since the servers have started, by method.
+    pub(super) fn requests(&self, launcher: &Launcher) -> Requests {
+        let mut requests = Requests::new();
+        for server in 0..SERVERS {
+            let text = launcher.namespace().run(|| metrics(ports(server)[2])).ok().flatten();
+            for (method, count) in
+                text.iter().flat_map(|text| text.lines()).filter_map(request_count)
+            {
+                *requests.entry(method).or_default() += count;
+            }
+        }
+        requests
+    }
+
     /// Resident memory of each server in octets.
     pub(super) fn resident(&self) -> Result<Vec<f64>> {
         let running = self.servers.iter().flatten();
         running.map(|server| server.resident().map(|octets| octets as f64)).collect()
     }
+}
+
+/// Method and number of requests in a line of the metrics, unless there are none.
+fn request_count(line: &str) -> Option<(String, u64)> {
+    let (labels, value) = line.strip_prefix("grpc_server_started_total{")?.split_once("} ")?;
+    let method = labels.split(',').find_map(|label| label.strip_prefix("grpc_method="))?;
+    // Large numbers have an exponent.
+    let count = value.parse::<f64>().ok().filter(|count| *count > 0.0)?;
+    Some((method.trim_matches('"').to_owned(), count as u64))
 }
 
 /// The metrics of a server; `None`: it does not respond.
@@ -150,4 +187,18 @@ fn metrics(port: u16) -> Option<String> {
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_from_metrics() {
+        let line = "grpc_server_started_total{grpc_method=\"Txn\",grpc_service=\"etcdserverpb.KV\",grpc_type=\"unary\"} 42";
+        assert_eq!(request_count(line), Some(("Txn".into(), 42)));
+        assert_eq!(request_count(&line.replace("42", "1.5e+06")), Some(("Txn".into(), 1_500_000)));
+        assert_eq!(request_count(&line.replace("42", "0")), None);
+        assert_eq!(request_count("# HELP grpc_server_started_total ..."), None);
+    }
 }

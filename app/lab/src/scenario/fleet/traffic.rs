@@ -183,7 +183,11 @@ fn talk(
     let (mut report, mut due_ns) = (TalkerReport::default(), now_ns());
     while !stop.load(Ordering::Acquire) {
         due_ns = due_ns.max(now_ns().saturating_sub(BURST * period_ns));
-        while due_ns <= now_ns() {
+        // A sender that cannot keep up with the rate stops, too.
+        for _ in 0..BURST {
+            if due_ns > now_ns() {
+                break;
+            }
             let talker = &mut talkers[(report.sent % streams) as usize];
             let (stream, sequence) = ((report.sent % streams) as u32, report.sent / streams);
             Stamp { stream, sequence, intended_ns: due_ns, actual_ns: now_ns() }
