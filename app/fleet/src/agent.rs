@@ -17,6 +17,8 @@ use crate::credentials::{Credentials, PublicKey};
 use crate::disk;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::history;
+use crate::metrics::AgentMetrics;
 use crate::store::EtcdStore;
 
 /// Without a change of `plan/current`: the lease is kept, and the record read.
@@ -46,6 +48,11 @@ pub(crate) struct Options {
     /// Directory for what the agent keeps
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/onbeat-fleet")]
     state: PathBuf,
+    #[command(flatten)]
+    history: history::HistoryOptions,
+    /// Keep metrics of the agent in this file, for the textfile collector of node_exporter
+    #[arg(long, value_name = "FILE.prom")]
+    textfile: Option<PathBuf>,
 }
 
 /// What the disk has, beside the stage.
@@ -99,6 +106,7 @@ struct Runner {
     is_absent: bool,
     /// What was reported last.
     reported: String,
+    metrics: AgentMetrics,
 }
 
 /// Starts the agent of a node; returns on an error only.
@@ -121,6 +129,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let (ring, bell) = channel();
     store.ring(key::CURRENT, ring);
     let mut runner = Runner {
+        metrics: AgentMetrics::new(&node, options.textfile.clone())?,
         node,
         disk,
         instance: kept.instance,
@@ -132,6 +141,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         is_absent: false,
         reported: String::new(),
     };
+    history::start(&runner.node, &options.history)?;
     tracing::info!("agent of node {:?} has started", runner.node);
     runner.serve(&mut agent, &bell)
 }
@@ -165,8 +175,10 @@ impl Runner {
                 if is_pending && !self.is_absent {
                     pause = RETRY;
                 }
+                self.metrics.note(agent, &action, &outcome);
                 agent.complete(outcome);
             }
+            self.metrics.write(agent);
             if agent.is_twin() {
                 self.report(format!(
                     "the store has a state of another node with the name {:?}; end that agent, or invite this node by another \

@@ -3,6 +3,7 @@
 mod apply;
 mod history;
 mod man;
+mod report;
 mod setup;
 mod status;
 
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Rollback(apply::Rollback),
     Status(status::Status),
     History(history::History),
+    Report(report::Report),
 }
 
 impl Command {
@@ -60,6 +62,7 @@ impl Command {
             Command::Rollback(rollback) => rollback.execute(),
             Command::Status(status) => status.execute(),
             Command::History(history) => history.execute(),
+            Command::Report(report) => report.execute(),
         }
     }
 }

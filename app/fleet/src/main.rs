@@ -8,6 +8,8 @@ mod credentials;
 mod disk;
 mod error;
 mod files;
+mod history;
+mod metrics;
 mod store;
 
 use std::process::ExitCode;
