@@ -412,6 +412,9 @@ fn managers_replace_streams_and_nothing_else() {
             "{refused}"
         );
     }
+    let long = format!("{planned}#{}", "x".repeat(5 << 20));
+    let refused = replace(&long).unwrap_err().to_string();
+    assert!(refused.contains("longer than 4259840"), "{refused}");
     let faulty = replace(&planned.replace("\"other\"", "\"a b\"")).unwrap_err().to_string();
     assert!(faulty.contains("\"a b\" is not a valid name"), "{faulty}");
     let mut manager = Client::to_managed("a").unwrap();

@@ -20,6 +20,8 @@ use crate::credentials::{Credentials, PublicKey, SigningKey};
 use crate::disk;
 use crate::error::{Error, Result};
 use crate::files;
+use crate::history;
+use crate::metrics::AgentMetrics;
 use crate::store::EtcdStore;
 
 /// Without a change of `plan/current`: the lease is kept, and the record read.
@@ -55,6 +57,11 @@ pub(crate) struct Options {
     /// Directory for what the agent keeps
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/onbeat-fleet")]
     state: PathBuf,
+    #[command(flatten)]
+    history: history::HistoryOptions,
+    /// Keep metrics of the agent in this file, for the textfile collector of node_exporter
+    #[arg(long, value_name = "FILE.prom")]
+    textfile: Option<PathBuf>,
 }
 
 /// What the disk has, beside the stage.
@@ -113,6 +120,7 @@ struct Runner {
     is_absent: bool,
     /// What was reported last.
     reported: String,
+    metrics: AgentMetrics,
 }
 
 /// Starts the agent of a node; returns on an error only.
@@ -135,6 +143,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let (ring, bell) = channel();
     store.ring(key::CURRENT, ring);
     let mut runner = Runner {
+        metrics: AgentMetrics::new(&node, options.textfile.clone())?,
         node,
         disk,
         instance: kept.instance,
@@ -149,6 +158,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         is_absent: false,
         reported: String::new(),
     };
+    history::start(&runner.node, &options.history)?;
     tracing::info!("agent of node {:?} has started", runner.node);
     runner.serve(&mut agent, &bell)
 }
@@ -186,8 +196,10 @@ impl Runner {
                 if matches!(outcome, Outcome::Lost(..)) {
                     pause = COUNT_INTERVAL;
                 }
+                self.metrics.note(agent, &action, &outcome);
                 agent.complete(outcome);
             }
+            self.metrics.write(agent);
             if agent.is_twin() {
                 self.report(format!(
                     "another node has the name {:?}: its agent runs, or it was invited later; end that agent, or invite this \

@@ -6,6 +6,7 @@ mod drain;
 mod history;
 mod man;
 mod pause;
+mod report;
 mod setup;
 mod status;
 
@@ -56,6 +57,7 @@ pub(crate) enum Command {
     Pause(pause::Pause),
     Status(status::Status),
     History(history::History),
+    Report(report::Report),
 }
 
 impl Command {
@@ -73,6 +75,7 @@ impl Command {
             Command::Pause(pause) => pause.execute(),
             Command::Status(status) => status.execute(),
             Command::History(history) => history.execute(),
+            Command::Report(report) => report.execute(),
         }
     }
 }

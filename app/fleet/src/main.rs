@@ -8,7 +8,9 @@ mod credentials;
 mod disk;
 mod error;
 mod files;
+mod history;
 mod join;
+mod metrics;
 mod store;
 
 use std::process::ExitCode;

@@ -191,8 +191,9 @@ impl Node {
         if node.managed_by.is_none() {
             return Err(Error::NotManaged { node: node.name });
         }
-        if text.len() as u64 > LONGEST {
-            return Err(Error::LongText { octets: text.len() });
+        let longest = longest_text(node.max_streams);
+        if text.len() as u64 > longest {
+            return Err(Error::LongText { octets: text.len(), longest });
         }
         let file = trust::load(&self.file, Config::load)?;
         // Of its changes an administrator decides when they take effect.
@@ -295,6 +296,13 @@ impl Node {
         self.events.record(&subject, what.clone());
         what
     }
+}
+
+/// Longest text of managers, in octets. Parsing takes up to 80 times its length of memory.
+fn longest_text(max_streams: u32) -> u64 {
+    const HEAD: u64 = 64 << 10;
+    const OF_STREAM: u64 = 1 << 10;
+    LONGEST.min(HEAD + OF_STREAM * u64::from(max_streams))
 }
 
 /// Names, each once.

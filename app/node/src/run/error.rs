@@ -6,7 +6,7 @@ use onbeat_host::Holder;
 use onbeat_netconf::Datastore;
 
 use super::prove::DroppedProbes;
-use crate::config::{ConfigError, LONGEST, LoadError, TRAILER, UnsupportedBackend, name_rule};
+use crate::config::{ConfigError, LoadError, TRAILER, UnsupportedBackend, name_rule};
 use crate::control::{BindError, ClientError, UnknownStream};
 use crate::service::MissingDropIns;
 
@@ -229,11 +229,16 @@ pub enum Error {
         /// The node.
         node: String,
     },
-    /// A text of managers is longer than any file.
-    #[error("a text of {octets} octets is longer than a file can be, {LONGEST}; use two nodes")]
+    /// A text of managers is longer than its streams can be.
+    #[error(
+        "a text of {octets} octets is longer than {longest}, the most for max-streams of the node's file; raise it, and \
+         restart the node"
+    )]
     LongText {
         /// Its length.
         octets: usize,
+        /// Greatest length.
+        longest: u64,
     },
     /// The node's file has changes that do not run.
     #[error(

@@ -1,0 +1,229 @@
+//! Metrics of an agent, as a file for the textfile collector of node_exporter.
+
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use onbeat_rollout::agent::{Action, Outcome};
+use onbeat_rollout::{Agent, Phase};
+
+use crate::error::{Error, Result};
+
+/// Time after which the file is written again without a change: its time shows that the agent runs.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+const PHASES: [Phase; 5] = [Phase::Rest, Phase::Accept, Phase::Prove, Phase::Send, Phase::Drain];
+
+/// What the agent of a node has done.
+#[derive(Debug)]
+pub(crate) struct AgentMetrics {
+    file: Option<PathBuf>,
+    node: String,
+    step: u64,
+    phase: Phase,
+    /// Unix time of the first read of the store after the last failure; 0: the store cannot be read.
+    connected_since: u64,
+    refuses: bool,
+    is_twin: bool,
+    refusals: u64,
+    drifts: u64,
+    written: Option<(String, Instant)>,
+    reported: String,
+}
+
+impl AgentMetrics {
+    /// Metrics of a node; without a file, they are not written.
+    pub(crate) fn new(node: &str, file: Option<PathBuf>) -> Result<Self> {
+        let is_named =
+            |path: &PathBuf| path.extension().is_some_and(|extension| extension == "prom");
+        if let Some(path) = file.as_ref().filter(|path| !is_named(path)) {
+            let fault = "does not end in .prom, which the collector requires; add it".into();
+            return Err(Error::Content { path: path.clone(), fault });
+        }
+        Ok(Self {
+            file,
+            node: node.to_owned(),
+            step: 0,
+            phase: Phase::Rest,
+            connected_since: 0,
+            refuses: false,
+            is_twin: false,
+            refusals: 0,
+            drifts: 0,
+            written: None,
+            reported: String::new(),
+        })
+    }
+
+    /// Counts an action.
+    pub(crate) fn note(&mut self, agent: &Agent, action: &Action, outcome: &Outcome) {
+        match (action, outcome) {
+            (Action::Read, Outcome::Failed) => self.connected_since = 0,
+            (Action::Read, _) if self.connected_since == 0 => self.connected_since = now(),
+            (Action::Inspect, Outcome::Hash(hash)) => {
+                let expected = agent.saved().map(|saved| saved.hash);
+                self.drifts += u64::from(expected.is_some_and(|expected| expected != *hash));
+            }
+            (Action::Acknowledge(state, _), Outcome::Done) => {
+                (self.step, self.phase) = (state.current.step, state.current.phase);
+                self.refuses = !state.ok;
+                self.refusals += u64::from(!state.ok);
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes the file, if it has changed or is old. A failure is reported once, and has no other effect.
+    pub(crate) fn write(&mut self, agent: &Agent) {
+        let Some(file) = self.file.clone() else { return };
+        self.is_twin = agent.is_twin();
+        if let (0, Some(saved)) = (self.step, agent.saved()) {
+            (self.step, self.phase) = (saved.current.step, saved.current.phase);
+        }
+        let text = self.text();
+        let is_known = |(known, at): &(String, Instant)| *known == text && at.elapsed() < INTERVAL;
+        if self.written.as_ref().is_some_and(is_known) {
+            return;
+        }
+        let seen = sample("seen_seconds", "gauge", "Unix time of this file", &self.node, now());
+        match replace(&file, &(text.clone() + &seen)) {
+            Ok(()) => {
+                self.written = Some((text, Instant::now()));
+                self.reported.clear();
+            }
+            Err(error) => {
+                let what = format!("{}: {error}", file.display());
+                if what != self.reported {
+                    tracing::warn!(
+                        "metrics: {what}; the user of the agent must be able to write to its directory"
+                    );
+                    self.reported = what;
+                }
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let one = |name: &str, kind: &str, help: &str, value: u64| {
+            sample(name, kind, help, &self.node, value)
+        };
+        let mut text = one("step", "gauge", "Last step that the agent acknowledged", self.step);
+        text += &head("phase", "gauge", "Phase of this step");
+        for phase in PHASES {
+            let (node, value) = (&self.node, u8::from(phase == self.phase));
+            let _ = writeln!(
+                text,
+                "onbeat_fleet_agent_phase{{node=\"{node}\",phase=\"{phase}\"}} {value}"
+            );
+        }
+        let since = "Unix time since when the store can be read, 0 if it cannot";
+        text += &one("connected_since_seconds", "gauge", since, self.connected_since);
+        text +=
+            &one("refuses", "gauge", "Whether plan or node refuse this step", self.refuses.into());
+        let twin = "Whether another agent has the name of the node";
+        text += &one("twin", "gauge", twin, self.is_twin.into());
+        text += &one("refusals_total", "counter", "Refused steps", self.refusals);
+        let drifts = "Times at which the node ran another file than that of the step";
+        text + &one("drifts_total", "counter", drifts, self.drifts)
+    }
+}
+
+fn head(name: &str, kind: &str, help: &str) -> String {
+    format!("# HELP onbeat_fleet_agent_{name} {help}.\n# TYPE onbeat_fleet_agent_{name} {kind}\n")
+}
+
+/// A metric with one sample. Names of nodes need no escape.
+fn sample(name: &str, kind: &str, help: &str, node: &str, value: u64) -> String {
+    head(name, kind, help) + &format!("onbeat_fleet_agent_{name}{{node=\"{node}\"}} {value}\n")
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Replaces the file as a whole, readable for the collector, which does not read the name of the new one.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = || -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o644).open(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        fs::rename(&temporary, path)
+    };
+    written().inspect_err(|_| _ = fs::remove_file(&temporary))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use onbeat_rollout::Current;
+    use onbeat_rollout::agent::DiskRecord;
+    use onbeat_rollout::record::{FileHash, NodeState};
+    use onbeat_testing::{TemporaryDirectory, require_that};
+
+    use super::*;
+
+    #[test]
+    fn the_file_has_the_state_of_the_agent() {
+        let directory = TemporaryDirectory::new("fleet-metrics");
+        let file = directory.file("agent.prom");
+        assert!(AgentMetrics::new("a", Some(directory.file("agent.txt"))).is_err());
+        let mut metrics = AgentMetrics::new("relay1", Some(file.clone())).unwrap();
+        let current = Current { step: 7, phase: Phase::Send, ..Current::FIRST };
+        let agent = Agent::start(1, Some(DiskRecord { current, hash: FileHash::of("a") }));
+        let read = |metrics: &mut AgentMetrics| {
+            metrics.write(&agent);
+            fs::read_to_string(&file).unwrap()
+        };
+        let text = read(&mut metrics);
+        assert!(text.contains("agent_step{node=\"relay1\"} 7\n"), "{text}");
+        assert!(
+            text.contains("phase=\"send\"} 1\n") && text.contains("phase=\"rest\"} 0\n"),
+            "{text}"
+        );
+        assert!(text.contains("connected_since_seconds{node=\"relay1\"} 0\n"), "{text}");
+
+        let known = Outcome::Read { current: Some(current), own: None };
+        metrics.note(&agent, &Action::Read, &known);
+        metrics.note(&agent, &Action::Inspect, &Outcome::Hash(FileHash::of("b")));
+        metrics.note(&agent, &Action::Inspect, &Outcome::Hash(FileHash::of("a")));
+        let state = NodeState {
+            current: Current { step: 8, ..current },
+            hash: FileHash::of("a"),
+            ok: false,
+            why: "no room".into(),
+            instance: 1,
+            proved: 0,
+        };
+        metrics.note(&agent, &Action::Acknowledge(state, 0), &Outcome::Done);
+        let text = read(&mut metrics);
+        for line in [
+            "step{node=\"relay1\"} 8",
+            "refuses{node=\"relay1\"} 1",
+            "refusals_total{node=\"relay1\"} 1",
+            "drifts_total{node=\"relay1\"} 1",
+        ] {
+            assert!(text.contains(&format!("onbeat_fleet_agent_{line}\n")), "{line}: {text}");
+        }
+        assert!(!text.contains("connected_since_seconds{node=\"relay1\"} 0\n"), "{text}");
+        metrics.note(&agent, &Action::Read, &Outcome::Failed);
+        assert!(read(&mut metrics).contains("connected_since_seconds{node=\"relay1\"} 0\n"));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no temporary file is left");
+
+        let has_promtool = Command::new("promtool").arg("--version").output().is_ok();
+        if !require_that(has_promtool, "promtool (apt-get install prometheus)") {
+            return;
+        }
+        let mut promtool = Command::new("promtool");
+        let input = fs::File::open(&file).unwrap();
+        let judged =
+            promtool.args(["check", "metrics"]).stdin(input).stdout(Stdio::piped()).output();
+        let judged = judged.unwrap();
+        assert!(judged.status.success(), "{judged:?}");
+    }
+}
