@@ -8,6 +8,7 @@
 //! ```
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -15,6 +16,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use onbeat_lab::Topology;
+use onbeat_lab::world::CutEnds;
 use onbeat_node::control::{Client, Request};
 use onbeat_testing::etcd::{etcd, require_etcd, with_certificates};
 use onbeat_testing::{TemporaryDirectory, command};
@@ -46,10 +48,14 @@ fn network(without: &str) -> String {
                 &format!("[[link]]\na = \"{end}:{end}-{relay}\"\nb = \"{relay}:{relay}-{end}\"\n");
         }
     }
-    text + &format!(
-        "[[stream]]\nname = \"axis\"\ntalker = \"a\"\nlisteners = [\"b\"]\naddress = \"{GROUP}\"\nvlan = {VLAN}\n\
-         interval-us = 500\nsize = 304\n"
-    )
+    // One stream has traffic.
+    for (name, address) in [("axis", GROUP), ("silent", "01:00:5e:00:00:02")] {
+        text += &format!(
+            "[[stream]]\nname = \"{name}\"\ntalker = \"a\"\nlisteners = [\"b\"]\naddress = \"{address}\"\nvlan = {VLAN}\n\
+             interval-us = 500\nsize = 304\n"
+        );
+    }
+    text
 }
 
 /// Children that end with this value.
@@ -130,6 +136,49 @@ fn start_agent(program: &Path, directory: &TemporaryDirectory, node: &str) -> Ch
     agent.spawn().expect("an agent starts")
 }
 
+fn start_etcd(data: &Path, [url, peer]: [&str; 2], certificates: &Path) -> Child {
+    let mut etcd = etcd("m0", data, [url, peer], &format!("m0={peer}"));
+    with_certificates(&mut etcd, certificates);
+    etcd.spawn().expect("etcd starts")
+}
+
+/// Runs etcdctl as the user `root`.
+fn etcdctl(url: &str, keys: &str, arguments: &[&str]) {
+    let mut program = Command::new("etcdctl");
+    program.env("ETCDCTL_API", "3").args(["--endpoints", url]);
+    for (option, file) in [("--cacert", "ca.pem"), ("--cert", "user.pem"), ("--key", "user.key")] {
+        program.arg(option).arg(Path::new(keys).join(file));
+    }
+    let output = program.args(arguments).output().expect("etcdctl (apt-get install etcd-client)");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+}
+
+/// Admits a node by a token, once.
+fn join(node: &str, credentials: &str, keys: &str) {
+    let mut invite = fleet_program();
+    invite.args(["fleet", "invite", node, "--listen", "127.0.0.1:0", "--fleet", keys]);
+    let mut invite = Children(vec![invite.stdout(Stdio::piped()).spawn().expect("it starts")]);
+    let lines = BufReader::new(invite.0[0].stdout.take().unwrap()).lines();
+    let mut lines = lines.map(|line| line.expect("text"));
+    let line = lines.find(|line| line.contains("onbeat fleet join")).expect("a command");
+    let [.., address, _, token] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+        panic!("{line}")
+    };
+    // The secret of another token, and then that of another authority.
+    for (at, why) in [(token.len() - 1, "the token is wrong"), (10, "UnknownIssuer")] {
+        let other = if &token[at..=at] == "0" { "1" } else { "0" };
+        let wrong = format!("{}{other}{}", &token[..at], &token[at + 1..]);
+        let (code, text) = fleet(&["join", address, "--token", &wrong, "-o", credentials]);
+        assert!(code == 2 && text.contains(why), "{text}");
+        assert!(!Path::new(credentials).exists());
+    }
+    succeed(&["join", address, "--token", token, "-o", credentials]);
+    assert!(invite.0[0].wait().unwrap().success());
+    assert!(lines.any(|line| line.contains("has joined")));
+    let (code, text) = fleet(&["join", address, "--token", token, "-o", &format!("{credentials}-2")]);
+    assert!(code == 2 && text.contains("invite NODE --listen"), "{text}");
+}
+
 #[test]
 fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
     if !can_run() {
@@ -169,13 +218,16 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
     assert!(code == 1 && text.contains("start etcd with them"), "{text}");
     let servers = directory.file("keys/servers/127.0.0.1");
     let peer = format!("http://127.0.0.1:{}", ports[1]);
-    let mut etcd = etcd("m0", &directory.file("etcd"), [&url, &peer], &format!("m0={peer}"));
-    with_certificates(&mut etcd, &servers);
-    let mut children = Children(vec![etcd.spawn().expect("etcd starts")]);
+    let etcd = start_etcd(&directory.file("etcd"), [&url, &peer], &servers);
+    let mut children = Children(vec![etcd]);
     wait_for("the store is set up", || fleet(&init).0 == 0);
     assert_eq!(fleet(&init).0, 0, "again");
     for node in NODES {
-        succeed(&["invite", node, "-o", &at(&format!("of-{node}")), "--fleet", &keys]);
+        let credentials = at(&format!("of-{node}"));
+        match node {
+            "r3" => join(node, &credentials, &keys),
+            _ => drop(succeed(&["invite", node, "-o", &credentials, "--fleet", &keys])),
+        }
         children.0.push(start_agent(copy.path(), &directory, node));
     }
     let options = ["--soak", "1", "--fleet", &keys];
@@ -204,20 +256,97 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
     assert!(status.contains("plan 2") && !status.contains("missing"), "{status}");
     assert!(succeed(&["rollback", "--fleet", &keys]).contains("all nodes run the new plan"));
     flow.advance(RATE / 2);
+
+    let snapshot = at("snapshot");
+    etcdctl(&url, &keys, &["snapshot", "save", &snapshot]);
+
+    // What operators do beside, while frames flow.
+    let diff = |plan: &str| fleet(&["diff", plan, "--fleet", &keys]);
+    let (code, text) = diff(&second);
+    assert!(code == 1 && text.contains("axis") && text.contains("other paths"), "{text}");
+    assert_eq!(diff(&first).0, 0);
+    succeed(&["pause", "--why", "shift", "--fleet", &keys]);
+    let (code, text) = fleet(&["apply", &second, "--fleet", &keys]);
+    assert!(code == 2 && text.contains("paused (shift)"), "{text}");
+    assert!(succeed(&["status", "--fleet", &keys]).contains("paused: shift"));
+    succeed(&["pause", "--end", "--fleet", &keys]);
+    let (code, text) = fleet(&["apply", &second, "--without", "b", "--fleet", &keys]);
+    assert!(code == 1 && text.contains("cannot be left out"), "{text}");
+    let net = at("net.toml");
+    fs::write(&net, network("")).unwrap();
+    let drain = ["drain", "r2", "--network", &net, "--soak", "1", "--batch", "1", "--fleet", &keys];
+    let text = succeed(&drain);
+    assert!(text.contains("batch 1: 1 of 2 streams") && text.contains("it may be stopped"), "{text}");
+    assert!(world.status("r2").unwrap().streams.is_empty(), "{text}");
+    fs::write(&net, network("r2")).unwrap();
+    let (code, text) = fleet(&["drain", "r1", "--network", &net, "--fleet", &keys]);
+    assert!(code == 1 && text.contains("less protection"), "{text}");
+    flow.advance(RATE / 2);
+    // The plan before both batches.
+    assert!(succeed(&["rollback", "--soak", "1", "--fleet", &keys]).contains("plan 4 to 1"));
+
     let history = succeed(&["history", "--fleet", &keys]);
-    assert!(history.lines().count() == 3 && history.contains("runs"), "{history}");
+    assert!(history.lines().count() == 4 && history.contains("runs"), "{history}");
     for node in NODES {
         let text = fs::read_to_string(managed_file(node)).expect("a file");
         assert!(text.contains("[[port]]"), "{node}: {text:?}");
     }
     let refused = run(&["reload", "a"]);
     assert!(refused.code == 2 && refused.err.contains("managed by \"fleet\""), "{refused:?}");
+    // A store that was restored from a snapshot: nodes keep what they run, and the store takes their step.
+    let restored = at("restored");
+    #[rustfmt::skip]
+    etcdctl(&url, &keys, &[
+        "snapshot", "restore", &snapshot, "--data-dir", &restored, "--name", "m0", "--initial-cluster", &format!("m0={peer}"),
+        "--initial-advertise-peer-urls", &peer, "--initial-cluster-token", "another",
+    ]);
+    children.0[0].kill().unwrap();
+    children.0[0].wait().unwrap();
+    children.0[0] = start_etcd(Path::new(&restored), [&url, &peer], &servers);
+    wait_for("the store answers", || fleet(&["history", "--fleet", &keys]).0 == 0);
+    let (code, text) = fleet(&["apply", &second, "--fleet", &keys]);
+    assert!(code == 2 && text.contains("restored from a snapshot"), "{text}");
+    assert!(fleet(&["status", "--fleet", &keys]).1.contains("apply --continue"));
+    succeed(&["apply", "--continue", "--fleet", &keys]);
+    wait_for("all nodes are of the step", || fleet(&["status", "--fleet", &keys]).0 == 0);
+    flow.advance(RATE / 2);
     let sent = flow.finish_whole();
     assert!(sent > 2 * RATE, "{sent}");
 
+    // New paths lose frames: the roll-out returns by itself.
+    let flow = Flow::start(&world, ("talker", "listener"), 2, (GROUP, VLAN), RATE, None);
+    flow.advance(RATE / 10);
+    std::thread::scope(|scope| {
+        let applied = scope.spawn(|| fleet(&["apply", &second, "--soak", "60", "--fleet", &keys]));
+        let status = || fleet(&["status", "--json", "--fleet", &keys]).1;
+        wait_for("new paths are used", || {
+            let status = status();
+            status.contains("\"phase\": \"send\"") && !status.contains("waiting")
+        });
+        flow.advance(RATE / 10);
+        for relay in ["r2", "r3"] {
+            world.cut(&format!("a-{relay}"), CutEnds::Second).unwrap();
+        }
+        let begun = flow.begun();
+        wait_for("frames are lost", || flow.begun() > begun + RATE / 10);
+        for relay in ["r2", "r3"] {
+            world.restore(&format!("a-{relay}")).unwrap();
+        }
+        let (code, text) = applied.join().unwrap();
+        let is_reported = text.contains("loses frames: stream \"axis\" lost");
+        assert!(code == 1 && is_reported && text.contains("all nodes run the old plan"), "{text}");
+    });
+    assert!(flow.finish().delivery.lost() > 0);
+
+    // A node whose credentials are void keeps what it runs.
+    succeed(&["revoke", "r2", "--fleet", &keys]);
+    let log = at("log-r2");
+    wait_for("the agent is refused", || fs::read_to_string(&log).unwrap().contains("denies"));
+    assert_eq!(fleet(&["status", "--fleet", &keys]).0, 4);
+
     // The control: in one step.
     drop(children);
-    let flow = Flow::start(&world, ("talker", "listener"), 2, (GROUP, VLAN), RATE, None);
+    let flow = Flow::start(&world, ("talker", "listener"), 3, (GROUP, VLAN), RATE, None);
     flow.advance(RATE / 2);
     for node in NODES {
         if let Ok(text) = fs::read_to_string(format!("{second}/{node}.toml")) {

@@ -14,6 +14,7 @@
 use std::path::{Path, PathBuf};
 
 use onbeat_etcd::{Endpoint, Tls};
+use onbeat_rollout::key;
 use onbeat_rollout::record::{NodeKey, Signer, Verifier, from_hex, to_hex};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName,
@@ -112,6 +113,14 @@ pub(crate) struct Admission {
     fleet: Fleet,
 }
 
+impl Admission {
+    /// The name of the node.
+    pub(crate) fn node(&self) -> Result<&str> {
+        let node = self.fleet.node.as_deref().filter(|node| key::is_node_name(node));
+        node.ok_or_else(|| Error::Join("the answer names no node".into()))
+    }
+}
+
 /// Keys of a node that applies; they never leave its machine.
 pub(crate) struct NodeSecrets {
     user: KeyPair,
@@ -128,8 +137,8 @@ impl NodeSecrets {
         Ok(Application { csr, public: to_hex(self.node.public_key_raw()) })
     }
 
-    /// Creates the directory of the node; returns its name.
-    pub(crate) fn save(&self, admission: &Admission, directory: &Path) -> Result<String> {
+    /// Creates the directory of the node.
+    pub(crate) fn save(&self, admission: &Admission, directory: &Path) -> Result<()> {
         let files = [
             ("user.pem", admission.certificate.clone()),
             ("user.key", self.user.serialize_pem()),
@@ -138,8 +147,7 @@ impl NodeSecrets {
             ("sign.pub", admission.sign_pub.clone()),
             ("fleet.json", to_json(&admission.fleet)),
         ];
-        disk::create_whole(directory, &files.map(|(name, text)| (name.into(), text)))?;
-        Ok(admission.fleet.node.clone().unwrap_or_default())
+        disk::create_whole(directory, &files.map(|(name, text)| (name.into(), text)))
     }
 }
 

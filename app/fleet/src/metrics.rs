@@ -188,7 +188,7 @@ mod tests {
         );
         assert!(text.contains("connected_since_seconds{node=\"relay1\"} 0\n"), "{text}");
 
-        let known = Outcome::Read { current: Some(current), own: None };
+        let known = Outcome::Read { current: Some(current), own: None, revision: 0 };
         metrics.note(&agent, &Action::Read, &known);
         metrics.note(&agent, &Action::Inspect, &Outcome::Hash(FileHash::of("b")));
         metrics.note(&agent, &Action::Inspect, &Outcome::Hash(FileHash::of("a")));
@@ -199,6 +199,7 @@ mod tests {
             why: "no room".into(),
             instance: 1,
             proved: 0,
+            lost: 0,
         };
         metrics.note(&agent, &Action::Acknowledge(state, 0), &Outcome::Done);
         let text = read(&mut metrics);

@@ -70,7 +70,7 @@ pub(crate) struct Invite {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  onbeat fleet join 10.0.0.1:2378 --token onbeat1.4f1c... -o /etc/onbeat/fleet-node
+  onbeat fleet join 10.0.0.1:2378 --token onbeat1.4f1c...
 
 Exit status: 0 success; 2 error (wrong or old token, or the directory exists).")]
 pub(crate) struct Join {
@@ -79,9 +79,9 @@ pub(crate) struct Join {
     /// What it printed
     #[arg(long)]
     token: Token,
-    /// Directory for the credentials of this node
-    #[arg(short, long, value_name = "DIRECTORY", default_value = "/etc/onbeat/fleet-node")]
-    output: PathBuf,
+    /// Directory for the credentials of this node; default: /etc/onbeat/fleet-NODE
+    #[arg(short, long, value_name = "DIRECTORY")]
+    output: Option<PathBuf>,
 }
 
 /// Exclude a node: its credentials are void
@@ -296,11 +296,12 @@ impl Join {
     pub(crate) fn execute(self) -> Result<CommandResult> {
         let secrets = NodeSecrets::generate()?;
         let admission = join::apply(self.address, &self.token, &secrets.application()?)?;
-        let node = secrets.save(&admission, &self.output)?;
+        let node = admission.node()?;
+        let output = self.output.unwrap_or_else(|| format!("/etc/onbeat/fleet-{node}").into());
+        secrets.save(&admission, &output)?;
         print(&format!(
-            "this node is {node:?}; its keys are in {}, run: onbeat fleet agent {}\n",
-            self.output.display(),
-            self.output.display()
+            "this node is {node:?}; run: onbeat fleet agent {}\n",
+            output.display()
         ))?;
         Ok(CommandResult::Success)
     }
