@@ -58,6 +58,7 @@ mod takeover;
 mod top;
 mod traffic;
 mod tutorials;
+mod udev;
 mod wildcards;
 mod world;
 mod yang;

@@ -13,10 +13,10 @@ use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use onbeat_host::ptp::{PtpState, PtpStatus};
 use onbeat_lab::World;
 use onbeat_lab::world::die_with_parent;
 use onbeat_node::metrics::{Collector, exposition};
-use onbeat_node::ptp::{PtpState, PtpStatus};
 use onbeat_testing::{TemporaryDirectory, require_that};
 use serde_json::Value;
 
@@ -52,11 +52,15 @@ fn ether_type(frame: &[u8]) -> (bool, u16) {
     }
 }
 
+pub(crate) fn has_ptp4l() -> bool {
+    ["ptp4l", "pmc"].iter().all(|tool| Command::new(tool).arg("-v").output().is_ok())
+}
+
 /// A running ptp4l.
-struct Ptp4l(Child);
+pub(crate) struct Ptp4l(Child);
 
 impl Ptp4l {
-    fn start(
+    pub(crate) fn start(
         world: &World,
         (namespace, interface): (&str, &str),
         (directory, name): (&TemporaryDirectory, &str),
@@ -108,13 +112,18 @@ fn finding() -> Value {
     findings.iter().find(|finding| finding["id"] == "ptp").cloned().unwrap_or_default()
 }
 
+/// The clock in the conditions of a result, and the text of that result.
+fn condition() -> (Value, String) {
+    let arguments = ["delay", "echo", "--bind", "127.0.0.1", "--port", "48621", "--for", "1s"];
+    let json: Value =
+        serde_json::from_str(&run(&[&arguments[..], &["--json"]].concat()).out).unwrap();
+    (json["results"][0]["conditions"]["ptp"].clone(), run(&arguments).out)
+}
+
 #[test]
 fn the_clock_of_ptp4l_is_reported_as_pmc_prints_it() {
     if !can_run()
-        || !require_that(
-            ["ptp4l", "pmc"].iter().all(|tool| Command::new(tool).arg("-v").output().is_ok()),
-            "ptp4l and pmc (apt-get install linuxptp)",
-        )
+        || !require_that(has_ptp4l(), "ptp4l and pmc (apt-get install linuxptp)")
         || !require_that(!fs::exists(SOCKET).unwrap(), "a host without a ptp4l of its own")
     {
         return;
@@ -123,6 +132,7 @@ fn the_clock_of_ptp4l_is_reported_as_pmc_prints_it() {
     let streams = format!("{}{ALL}", replicate("axis", GROUP, VLAN));
     let world = start(&one_node(&format!("{node}{PORTS}{streams}")));
     assert_eq!((clock(), finding()), (None, Value::Null));
+    assert!(condition().0.is_null() && !condition().1.contains("PTP"));
 
     let directory = TemporaryDirectory::new("ptp4l");
     let mut paths = ["path1", "path2"].map(|path| Capture::open(&world, path, "eth0"));
@@ -184,10 +194,23 @@ fn the_clock_of_ptp4l_is_reported_as_pmc_prints_it() {
     }
     assert!(page.contains("onbeat_ptp_state{node=\"a\",state=\"silent\"} 0\n"), "{page}");
 
+    // Results of delays have it, as far as a busy host lets the clock be locked.
+    let (clock_of_result, text) = condition();
+    assert!(clock_of_result["samples"].as_u64() >= Some(2), "{clock_of_result}");
+    let offset = clock_of_result["worst_offset_ns"].as_u64().expect("an offset");
+    let (is_locked, cause) = (&clock_of_result["locked"], &clock_of_result["cause"]);
+    assert_eq!(*is_locked, offset <= 10_000 && cause.is_null(), "{clock_of_result}");
+    assert_eq!(clock_of_result["state"] == "locked", *is_locked == true, "{clock_of_result}");
+    assert!(text.contains("clock by PTP") && text.contains("during the measurement"), "{text}");
+
     // A ptp4l that stops disturbs no command, and is silent until it continues.
     slave.signal(Signal::SIGSTOP);
     wait_for("its silence", || state() == Some(PtpState::Silent));
     assert_eq!(finding()["level"], "warn");
+    assert_eq!(
+        (&condition().0["state"], &condition().0["locked"]),
+        (&"silent".into(), &false.into())
+    );
     assert!(run(&["show", "a"]).out.contains("PTP silent: ptp4l does not respond"));
     slave.signal(Signal::SIGCONT);
     wait_for("its response", || state().is_some_and(|state| state != PtpState::Silent));
@@ -207,5 +230,18 @@ fn the_clock_of_ptp4l_is_reported_as_pmc_prints_it() {
     fs::remove_file(SOCKET).unwrap();
     wait_for("the end of its socket", || clock().is_none());
     assert_eq!(finding(), Value::Null);
+
+    // Another ptp4l, by its socket.
+    let file = "/run/onbeat/lab/a.toml";
+    let text = fs::read_to_string(file).unwrap();
+    let socket = directory.file("host").display().to_string();
+    let key = format!("ptp-socket = {socket:?}\nreaders = ");
+    fs::write(file, text.replacen("readers = ", &key, 1)).unwrap();
+    let reloaded = run(&["reload", "a"]);
+    assert_eq!((reloaded.code, reloaded.err.as_str()), (0, ""));
+    wait_for("the clock of the host", || state() == Some(PtpState::Grandmaster));
+    fs::write(file, text).unwrap();
+    assert_eq!(run(&["reload", "a"]).code, 0);
+    assert_eq!(clock(), None);
     assert!(!fs::exists("/run/onbeat/a.sock.ptp").unwrap());
 }

@@ -14,14 +14,19 @@
 //! ```
 
 use std::io::{Write, stderr};
+use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::json::{can_validate, validate};
 
-use crate::common::{CommandOutput, can_run, machine, run, sources};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::common::{CommandOutput, can_run, machine, program, run, sources, wait_for};
 use onbeat_lab::scenario::{find, list};
 use onbeat_report::CpuTimes;
-use onbeat_testing::{Feature, require, require_that};
+use onbeat_testing::etcd::require_etcd;
+use onbeat_testing::{Feature, command, require, require_that};
 use serde_json::{Value, json};
 
 /// Share of CPU steal that does not affect a scenario.
@@ -170,6 +175,66 @@ fn plan() {
         "lost without a failure",
     ];
     holds("plan", &["--seconds", "0.1"], &checks);
+}
+
+#[test]
+fn fleet() {
+    if !require_etcd() {
+        return;
+    }
+    let checks = ["roll-outs completed", "faults", "lost", "doubled", "control in one step: lost"];
+    let options = ["--nodes", "8", "--streams", "50", "--rollouts", "1", "--rate", "1000"];
+    let Some(result) = holds("fleet", &options, &checks) else { return };
+    let faults = result["figures"]["faults by phase"]["rows"].as_array().expect("rows");
+    let cells = faults.iter().flat_map(|row| row.as_array().expect("cells"));
+    assert_eq!(cells.filter_map(Value::as_u64).sum::<u64>(), 4, "{faults:?}");
+}
+
+#[test]
+fn roll_outs_without_nodes() {
+    if !require_etcd() {
+        return;
+    }
+    let options = ["--no-nodes", "--nodes", "8", "--streams", "8", "--rollouts", "1"];
+    holds("fleet", &options, &["roll-outs completed"]);
+}
+
+#[test]
+fn fleet_without_etcd_is_refused_with_the_remedy() {
+    let ran = command(program()).args(["lab", "run", "fleet"]).env("PATH", "/nonexistent").output();
+    let ran = CommandOutput::from(ran.expect("onbeat starts"));
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.contains("apt-get install etcd-server"), "{}", ran.err);
+}
+
+/// Processes of a laboratory below this one.
+fn children(parent: u32) -> Vec<u32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+#[test]
+fn an_interrupted_fleet_leaves_no_process() {
+    if !can_run() || !require_etcd() {
+        return;
+    }
+    machine::exclusive();
+    let options = ["lab", "run", "fleet", "--quiet", "--nodes", "8", "--streams", "8"];
+    let mut command = command(program());
+    let mut laboratory =
+        command.args(options).stdout(Stdio::null()).spawn().expect("onbeat starts");
+    let mut processes = Vec::new();
+    // Nodes, servers of etcd, agents, and a controller.
+    wait_for("all processes run", || {
+        processes = children(laboratory.id());
+        processes.len() >= 8 + 3 + 8 + 1
+    });
+    kill(Pid::from_raw(laboratory.id() as i32), Signal::SIGINT).expect("it runs");
+    let status = laboratory.wait().expect("it exits");
+    assert!(!status.success(), "{status}");
+    let is_left = |pid: &&u32| std::path::Path::new(&format!("/proc/{pid}")).exists();
+    assert_eq!(processes.iter().find(is_left), None);
 }
 
 #[test]

@@ -1,19 +1,22 @@
 //! The agent of a node: executes the actions of [`onbeat_rollout::Agent`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use onbeat_node::control::{Client, ClientError, Request, Response};
+use onbeat_node::control::{Client, ClientError, LinkState, Request, Response};
+use onbeat_report::format as report;
 use onbeat_rollout::agent::{Action, DiskRecord, Outcome};
-use onbeat_rollout::record::{self, FileHash, LONGEST_FILE, LONGEST_REASON, NodeState};
+use onbeat_rollout::record::{
+    self, FileHash, LONGEST_FILE, LONGEST_REASON, NodeKey, NodeReport, NodeState, SilentMember,
+};
 use onbeat_rollout::stage::Stages;
 use onbeat_rollout::store::{Condition, Keys, LeaseId, Operation, Store, StoreError, Transaction};
-use onbeat_rollout::{Agent, Current, key};
+use onbeat_rollout::{Agent, Current, Phase, key};
 use serde::{Deserialize, Serialize};
 
-use crate::credentials::{Credentials, PublicKey};
+use crate::credentials::{Credentials, PublicKey, SigningKey};
 use crate::disk;
 use crate::error::{Error, Result};
 use crate::files;
@@ -24,11 +27,17 @@ use crate::store::EtcdStore;
 /// Without a change of `plan/current`: the lease is kept, and the record read.
 const INTERVAL: Duration = Duration::from_secs(5);
 
+/// Until frames lost in the phase send are counted again.
+const COUNT_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Until an action that failed is repeated: a node that is busy, probes that are on their way.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// Until the node's file is checked again.
 const RECHECK: Duration = Duration::from_secs(60);
+
+/// Until a report is written again.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// TTL of the lease of a state. Below 5 s each election of etcd looks like an outage.
 const LEASE_S: u32 = 15;
@@ -97,11 +106,16 @@ struct Runner {
     instance: u64,
     store: EtcdStore,
     key: PublicKey,
+    own_key: SigningKey,
     lease: Option<LeaseId>,
     /// The stages of a record, which were computed to prepare or to prove it.
     stages: Option<(Current, Stages)>,
     /// When probes of a step were sent.
     probed: Option<(u64, Instant)>,
+    /// Lost frames by stream when a step of the phase send was applied.
+    losses: Option<(u64, BTreeMap<String, u64>)>,
+    /// Packets of members when a report was written.
+    inputs: BTreeMap<SilentMember, u64>,
     /// Whether no plan has a file for the node: nothing is to be repeated soon.
     is_absent: bool,
     /// What was reported last.
@@ -135,9 +149,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         instance: kept.instance,
         store,
         key: credentials.public_key()?,
+        own_key: credentials.node_key()?,
         lease: None,
         stages: None,
         probed: None,
+        losses: None,
+        inputs: BTreeMap::new(),
         is_absent: false,
         reported: String::new(),
     };
@@ -158,6 +175,7 @@ fn drawn() -> u64 {
 impl Runner {
     fn serve(&mut self, agent: &mut Agent, bell: &Receiver<()>) -> Result<()> {
         let (mut kept_at, mut checked_at) = (Instant::now(), Instant::now());
+        let mut reported_at: Option<Instant> = None;
         loop {
             agent.wake();
             let mut pause = INTERVAL;
@@ -176,19 +194,29 @@ impl Runner {
                     pause = RETRY;
                 }
                 self.metrics.note(agent, &action, &outcome);
+                if matches!(outcome, Outcome::Lost(..)) {
+                    pause = COUNT_INTERVAL;
+                }
                 agent.complete(outcome);
             }
             self.metrics.write(agent);
             if agent.is_twin() {
                 self.report(format!(
-                    "the store has a state of another node with the name {:?}; end that agent, or invite this node by another \
-                     name",
+                    "another node has the name {:?}: its agent runs, or it was invited later; end that agent, or invite this \
+                     node by another name",
                     self.node
                 ));
             }
             if kept_at.elapsed() >= INTERVAL {
                 kept_at = Instant::now();
                 self.keep_lease();
+            }
+            if reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
+                reported_at = Some(Instant::now());
+                // People miss it; nothing else does.
+                if let Err(error) = self.write_report() {
+                    tracing::debug!("report: {error}");
+                }
             }
             if checked_at.elapsed() >= RECHECK {
                 checked_at = Instant::now();
@@ -229,21 +257,32 @@ impl Runner {
             Action::Apply(saved) => self.apply(*saved),
             Action::Inspect => self.inspect(),
             Action::Prove(current) => self.prove(*current),
+            Action::Count(current) => self.count(*current),
             Action::Acknowledge(state, revision) => self.acknowledge(state, *revision),
         }
     }
 
     fn read(&mut self) -> Result<Outcome> {
-        let own = key::state(&self.node);
-        let keys = [key::CURRENT.to_owned(), own.clone()].map(Keys::One);
+        let (own, own_key) = (key::state(&self.node), key::node_key(&self.node));
+        let keys = [key::CURRENT.to_owned(), own.clone(), own_key.clone()].map(Keys::One);
         let read = self.store.transact(&Transaction::read(keys))?;
         let mut reads = read.reads.into_iter().map(|keys| keys.into_iter().next());
         let current = reads.next().flatten();
         let current = current.map(|found| record::open(key::CURRENT, &found.value, &self.key));
-        let state = reads.next().flatten().map(|found| {
-            record::decode::<NodeState>(&own, &found.value).map(|state| (state, found.mod_revision))
+        let state = reads.next().flatten();
+        let admitted =
+            reads.next().flatten().ok_or_else(|| Error::NotAdmitted(self.node.clone()))?;
+        let admitted: NodeKey = record::open(&own_key, &admitted.value, &self.key)?;
+        if admitted.public != self.own_key.public() {
+            return Ok(Outcome::Twin);
+        }
+        let revision = state.as_ref().map_or(0, |found| found.mod_revision);
+        // A state that another node wrote is replaced.
+        let state = state.and_then(|found| {
+            let opened = record::open::<NodeState>(&own, &found.value, &self.own_key.verifier());
+            opened.map_err(|error| self.report(error.to_string())).ok()
         });
-        Ok(Outcome::Read { current: current.transpose()?, own: state.transpose()? })
+        Ok(Outcome::Read { current: current.transpose()?, own: state, revision })
     }
 
     /// The stages of a record.
@@ -325,6 +364,10 @@ impl Runner {
                 fault: "not the stage that was saved; remove agent.json beside it: the agent then starts from the store".into(),
             });
         }
+        if saved.current.phase == Phase::Send && !saved.current.is_returning() {
+            // A node that was replaced does not have the streams yet.
+            self.losses = self.lost(saved.current).ok().map(|lost| (saved.current.step, lost));
+        }
         // The node keeps the text as its own, and runs it, or does neither.
         match self.node()?.request(&Request::ReplaceFile { text }) {
             Ok(_) => Ok(Outcome::Done),
@@ -399,6 +442,78 @@ impl Runner {
         Ok(Outcome::Proved { counted: some.len() as u32, missing: missing.len() as u32 })
     }
 
+    /// Writes what people want to know about the node.
+    fn write_report(&mut self) -> Result<()> {
+        let status = self.node()?.status()?;
+        let mut inputs = BTreeMap::new();
+        let mut silent = BTreeSet::new();
+        for stream in &status.streams {
+            for member in &stream.members {
+                let place = SilentMember { stream: stream.name.clone(), port: member.port.clone() };
+                // A listener knows. For a relay the frames of the last interval say it.
+                let before = self.inputs.get(&place).copied().unwrap_or_default();
+                let is_silent = stream.recovery.is_none()
+                    && stream.generation.is_none()
+                    && before > 0
+                    && before == member.input_packets;
+                if member.lost || is_silent {
+                    silent.insert(place.clone());
+                }
+                inputs.insert(place, member.input_packets);
+            }
+        }
+        self.inputs = inputs;
+        let down = status.ports.iter().filter(|port| port.link == LinkState::Down);
+        let report = NodeReport {
+            version: env!("CARGO_PKG_VERSION").into(),
+            seen_s: unix_time(),
+            streams: status.streams.len() as u64,
+            silent: silent.len() as u64,
+            members: silent.into_iter().take(NodeReport::NAMED).collect(),
+            ports_down: down.map(|port| port.name.clone()).take(NodeReport::NAMED).collect(),
+        };
+        let value = record::seal(&report, &self.own_key);
+        let put = Operation::Put { key: key::inventory(&self.node), value, lease: 0 };
+        self.store.transact(&Transaction { success: vec![put], ..Transaction::default() })?;
+        Ok(())
+    }
+
+    /// Lost frames of the streams with new paths.
+    fn lost(&mut self, current: Current) -> Result<BTreeMap<String, u64>> {
+        let names: BTreeSet<String> =
+            self.stages(current)?.new_members.iter().map(|member| member.stream.clone()).collect();
+        let names: Vec<String> = names.into_iter().collect();
+        let (mut node, mut lost) = (self.node()?, BTreeMap::new());
+        for some in names.chunks(STREAMS_AT_ONCE) {
+            for stream in node.streams(some.to_vec())? {
+                lost.insert(
+                    stream.name,
+                    stream.recovery.map_or(0, |recovery| recovery.really_lost()),
+                );
+            }
+        }
+        Ok(lost)
+    }
+
+    fn count(&mut self, current: Current) -> Result<Outcome> {
+        let now = self.lost(current)?;
+        let known = self.losses.take().filter(|(step, _)| *step == current.step);
+        // An agent that was started since counts from now on.
+        let (_, before) = self.losses.insert(known.unwrap_or_else(|| (current.step, now.clone())));
+        let since = |(name, lost): (&String, &u64)| {
+            let lost = lost.saturating_sub(before.get(name).copied().unwrap_or_default());
+            (lost > 0).then(|| (name.clone(), lost))
+        };
+        let lost: Vec<(String, u64)> = now.iter().filter_map(since).collect();
+        let why = lost.first().map_or(String::new(), |(name, lost)| {
+            format!(
+                "stream {name:?} lost {} since it uses new paths",
+                report::count(*lost, "frame")
+            )
+        });
+        Ok(Outcome::Lost(lost.iter().map(|(_, lost)| lost).sum(), shortened(why)))
+    }
+
     fn acknowledge(&mut self, state: &NodeState, revision: u64) -> Result<Outcome> {
         let lease = match self.lease {
             Some(lease) => lease,
@@ -409,7 +524,7 @@ impl Runner {
             0 => Condition::CreateRevision(own.clone(), 0),
             _ => Condition::ModRevision(own.clone(), revision),
         };
-        let value = record::encode(state);
+        let value = record::seal(state, &self.own_key);
         let written = self.store.transact(&Transaction {
             compare: vec![compare],
             success: vec![Operation::Put { key: own, value, lease }],
@@ -422,6 +537,7 @@ impl Runner {
         if is_written {
             let Current { step, from, to, phase, .. } = state.current;
             match state.ok {
+                true if state.lost > 0 => tracing::warn!("step {step}: {}", state.why),
                 true => tracing::info!("step {step}: {phase} of plan {from} to {to}"),
                 false => tracing::warn!(
                     "step {step}: {phase} of plan {from} to {to} refused: {}",
@@ -434,8 +550,14 @@ impl Runner {
     }
 }
 
-/// A refusal within the bound of a record.
-fn shortened(mut why: String) -> String {
+/// The present time, for people: seconds since 1970.
+pub(crate) fn unix_time() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// A refusal within the bounds of a record.
+fn shortened(why: String) -> String {
+    let mut why = why.replace(char::is_control, " ");
     if why.len() > LONGEST_REASON {
         let at = (0..=LONGEST_REASON - 3).rev().find(|at| why.is_char_boundary(*at));
         why.truncate(at.unwrap_or(0));
@@ -453,6 +575,7 @@ fn name(action: &Action) -> &'static str {
         Action::Apply(_) => "apply",
         Action::Inspect => "inspect",
         Action::Prove(_) => "prove",
+        Action::Count(_) => "count",
         Action::Acknowledge(..) => "acknowledge",
     }
 }

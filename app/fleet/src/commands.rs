@@ -1,8 +1,11 @@
 //! The commands of `onbeat fleet`.
 
 mod apply;
+mod diff;
+mod drain;
 mod history;
 mod man;
+mod pause;
 mod report;
 mod setup;
 mod status;
@@ -29,7 +32,7 @@ pub(crate) struct FleetOption {
 #[command(after_help = "\
 Examples:
   onbeat fleet init --etcd https://10.0.0.1:2379
-  onbeat fleet invite relay1 -o relay1
+  onbeat fleet invite relay1 --listen 10.0.0.1:2378
   onbeat fleet apply plan-1
   onbeat fleet status
 
@@ -44,9 +47,14 @@ pub(crate) struct Fleet {
 pub(crate) enum Command {
     Init(setup::Init),
     Invite(setup::Invite),
+    Join(setup::Join),
+    Revoke(setup::Revoke),
     Agent(setup::AgentCommand),
+    Diff(diff::Diff),
     Apply(apply::Apply),
     Rollback(apply::Rollback),
+    Drain(drain::Drain),
+    Pause(pause::Pause),
     Status(status::Status),
     History(history::History),
     Report(report::Report),
@@ -57,9 +65,14 @@ impl Command {
         match self {
             Command::Init(init) => init.execute(),
             Command::Invite(invite) => invite.execute(),
+            Command::Join(join) => join.execute(),
+            Command::Revoke(revoke) => revoke.execute(),
             Command::Agent(agent) => agent.execute(),
+            Command::Diff(diff) => diff.execute(),
             Command::Apply(apply) => apply.execute(),
             Command::Rollback(rollback) => rollback.execute(),
+            Command::Drain(drain) => drain.execute(),
+            Command::Pause(pause) => pause.execute(),
             Command::Status(status) => status.execute(),
             Command::History(history) => history.execute(),
             Command::Report(report) => report.execute(),

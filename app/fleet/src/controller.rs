@@ -3,20 +3,27 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use onbeat_rollout::controller::{ChangeTimes, Decision, Goal, View};
-use onbeat_rollout::record::{self, Change, NodeState};
-use onbeat_rollout::store::{Condition, Keys, Operation, Store, StoreError, Transaction};
-use onbeat_rollout::{Controller, Current, Generation, Phase, key};
+use onbeat_rollout::controller::{ChangeTimes, Decision, Goal, View, adopted};
+use onbeat_rollout::record::{self, Change, ClusterNumber, NodeKey, NodeReport, NodeState, Pause};
+use onbeat_rollout::store::{
+    Condition, KeyValue, Keys, Operation, Revision, Store, StoreError, Transaction,
+};
+use onbeat_rollout::{Controller, Current, Generation, Phase, Step, key};
 
-use crate::credentials::{PublicKey, SigningKey};
+use crate::credentials::{self, PublicKey, SigningKey};
 use crate::error::{Error, Result};
 use crate::files;
-use crate::store::EtcdStore;
 
 /// Until the states are read again.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 const NS_PER_MS: u64 = 1_000_000;
+
+/// Until keys of nodes are read again because a state is not signed by the one that is known.
+const KEYS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Time for all agents to say what they run: each reads the store every 5 s.
+const ADOPTION_TIME: Duration = Duration::from_secs(30);
 
 /// What the store has of a roll-out.
 #[derive(Debug)]
@@ -28,6 +35,12 @@ pub(crate) struct Fleet {
     /// The other nodes of the plan that runs.
     pub(crate) others: Vec<(String, Option<NodeState>)>,
     pub(crate) is_late: bool,
+    /// Why no step may be written.
+    pub(crate) pause: Option<String>,
+    /// Whether the store was restored from a snapshot: its states can be older than what nodes run.
+    pub(crate) is_restored: bool,
+    /// The number of the cluster.
+    cluster: u64,
 }
 
 /// Signed records of the plans of [`Current`], which never change.
@@ -42,7 +55,7 @@ pub(crate) struct Plans {
 }
 
 impl Plans {
-    fn read(store: &mut EtcdStore, public: &PublicKey, current: Current) -> Result<Self> {
+    fn read(store: &mut impl Store, public: &PublicKey, current: Current) -> Result<Self> {
         let Current { from, to, .. } = current;
         let is_change = from != to;
         let change = is_change.then(|| files::change(store, public, (from, to))).transpose()?;
@@ -58,9 +71,8 @@ impl Plans {
 impl Fleet {
     /// Names of the nodes whose acknowledgement is missing.
     pub(crate) fn missing(&self) -> Vec<&str> {
-        let step = self.current.step;
         let acknowledges = |state: &Option<NodeState>| {
-            state.as_ref().is_some_and(|state| state.acknowledges(step))
+            state.as_ref().is_some_and(|state| state.acknowledges(&self.current))
         };
         let missing = self.nodes.iter().filter(|(_, state)| !acknowledges(state));
         missing.map(|(node, _)| node.as_str()).collect()
@@ -76,70 +88,205 @@ pub(crate) enum End {
     Returned,
     /// None was under way.
     Idle,
+    /// The operator holds it.
+    Paused,
 }
 
-/// Reads record and states at one revision. `plans`: those of the last reading.
-pub(crate) fn read(
-    store: &mut EtcdStore,
-    public: &PublicKey,
-    plans: &mut Option<Plans>,
-) -> Result<Fleet> {
-    let keys = [
-        Keys::One(key::CURRENT.into()),
-        Keys::Prefix(key::STATES.into()),
-        Keys::Prefix(key::DEADLINES.into()),
-    ];
-    let read = store.transact(&Transaction::read(keys))?;
-    let [current, states, deadlines] =
-        <[_; 3]>::try_from(read.reads).map_err(|_| Error::NoFleet)?;
-    let found = current.into_iter().next().ok_or(Error::NoFleet)?;
-    let current: Current = record::open(key::CURRENT, &found.value, public)?;
-    let plans = match plans.take().filter(|plans| plans.are_of(current)) {
-        Some(known) => plans.insert(known),
-        None => plans.insert(Plans::read(store, public, current)?),
-    };
-    let mut known: BTreeMap<String, NodeState> = states
-        .iter()
-        .filter_map(|found| {
-            let node = found.key.strip_prefix(key::STATES)?;
-            Some((node.to_owned(), record::decode(&found.key, &found.value).ok()?))
+/// Reads record and states, and keeps what does not change.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    plans: Option<Plans>,
+    /// Public keys of nodes, and when they were read.
+    keys: BTreeMap<String, PublicKey>,
+    keys_at: Option<Instant>,
+    /// States by node, with the revision of their key; none: it is not signed by the node.
+    states: BTreeMap<String, (Revision, Option<NodeState>)>,
+    /// The latest step that was read: a restored store has former ones.
+    step: Step,
+}
+
+impl Reader {
+    /// Reads all at one revision.
+    pub(crate) fn read(&mut self, store: &mut impl Store, public: &PublicKey) -> Result<Fleet> {
+        let keys = [
+            Keys::One(key::CURRENT.into()),
+            Keys::One(key::CLUSTER.into()),
+            Keys::One(key::PAUSE.into()),
+            Keys::Prefix(key::STATES.into()),
+            Keys::Prefix(key::DEADLINES.into()),
+        ];
+        let read = store.transact(&Transaction::read(keys))?;
+        let [current, cluster, pause, states, deadlines] =
+            <[_; 5]>::try_from(read.reads).map_err(|_| Error::NoFleet)?;
+        let found = current.into_iter().next().ok_or(Error::NoFleet)?;
+        let current: Current = record::open(key::CURRENT, &found.value, public)?;
+        let cluster = cluster
+            .first()
+            .map(|found| record::open::<ClusterNumber>(key::CLUSTER, &found.value, public));
+        let cluster = cluster.transpose()?.map_or(read.cluster, |known| known.number);
+        let pause =
+            pause.first().map(|found| record::open::<Pause>(key::PAUSE, &found.value, public));
+        self.verify(store, public, states)?;
+        let is_former = self.step > current.step;
+        self.step = self.step.max(current.step);
+        let plans = match self.plans.take().filter(|plans| plans.are_of(current)) {
+            Some(known) => self.plans.insert(known),
+            None => self.plans.insert(Plans::read(store, public, current)?),
+        };
+        let states = &self.states;
+        let state = |node: &String| states.get(node).and_then(|(_, state)| state.clone());
+        let is_newer = |(_, state): &(Revision, Option<NodeState>)| {
+            state.as_ref().is_some_and(|state| state.current.step > current.step)
+        };
+        let awaited = plans.change.as_ref().map_or(&plans.nodes, |change| &change.affected);
+        let is_other = |node: &&String| !awaited.contains(node);
+        let with_state = |node: &String| (node.clone(), state(node));
+        let own = key::deadline(current.step);
+        Ok(Fleet {
+            current,
+            revision: found.mod_revision,
+            nodes: awaited.iter().map(with_state).collect(),
+            others: plans.nodes.iter().filter(is_other).map(with_state).collect(),
+            is_late: !deadlines.iter().any(|deadline| deadline.key == own),
+            pause: pause.transpose()?.map(|pause| pause.why),
+            is_restored: cluster != read.cluster || is_former || states.values().any(is_newer),
+            cluster: read.cluster,
         })
-        .collect();
-    let awaited = plans.change.as_ref().map_or(&plans.nodes, |change| &change.affected);
-    let is_other = |node: &&String| !awaited.contains(node);
-    let mut with_state = |node: &String| (node.clone(), known.remove(node));
-    let nodes = awaited.iter().map(&mut with_state).collect();
-    let others = plans.nodes.iter().filter(is_other).map(with_state).collect();
-    let own = key::deadline(current.step);
-    let is_late = !deadlines.iter().any(|deadline| deadline.key == own);
-    Ok(Fleet { current, revision: found.mod_revision, nodes, others, is_late })
+    }
+
+    /// Opens the states that changed. One that its node did not sign counts as none.
+    fn verify(
+        &mut self,
+        store: &mut impl Store,
+        public: &PublicKey,
+        found: Vec<KeyValue>,
+    ) -> Result<()> {
+        let mut former = std::mem::take(&mut self.states);
+        for found in found {
+            let Some(node) = found.key.strip_prefix(key::STATES) else { continue };
+            let known = former
+                .remove(node)
+                .filter(|(revision, state)| *revision == found.mod_revision && state.is_some());
+            let state = match known {
+                Some((_, state)) => state,
+                None => self.open(store, public, node, &found)?,
+            };
+            self.states.insert(node.to_owned(), (found.mod_revision, state));
+        }
+        Ok(())
+    }
+
+    fn open(
+        &mut self,
+        store: &mut impl Store,
+        public: &PublicKey,
+        node: &str,
+        found: &KeyValue,
+    ) -> Result<Option<NodeState>> {
+        loop {
+            let own = self.keys.get(node);
+            let opened = own.and_then(|own| record::open(&found.key, &found.value, own).ok());
+            let is_recent = self.keys_at.is_some_and(|at| at.elapsed() < KEYS_INTERVAL);
+            if opened.is_some() || is_recent {
+                return Ok(opened);
+            }
+            self.keys_at = Some(Instant::now());
+            self.keys.clear();
+            for found in files::read_all(store, &Keys::Prefix(key::NODE_KEYS.into()))? {
+                let NodeKey { node, public } = record::open(&found.key, &found.value, public)?;
+                self.keys.extend(credentials::public_key(&public).map(|key| (node, key)));
+            }
+        }
+    }
+
+    /// Reports of nodes, as far as their nodes signed them.
+    pub(crate) fn reports(&self, store: &mut impl Store) -> Result<BTreeMap<String, NodeReport>> {
+        let found = files::read_all(store, &Keys::Prefix(key::INVENTORIES.into()))?;
+        let report = |found: KeyValue| {
+            let node = found.key.strip_prefix(key::INVENTORIES)?;
+            let report = record::open(&found.key, &found.value, self.keys.get(node)?).ok()?;
+            Some((node.to_owned(), report))
+        };
+        Ok(found.into_iter().filter_map(report).collect())
+    }
+
+    /// Nodes with a state, whatever plan they are of.
+    fn states(&self) -> impl Iterator<Item = (&String, &NodeState)> {
+        self.states.iter().filter_map(|(node, (_, state))| Some((node, state.as_ref()?)))
+    }
+}
+
+/// Continues a restored store with the record of its nodes.
+fn adopt(
+    store: &mut impl Store,
+    (signer, public): (&SigningKey, &PublicKey),
+    deadline_s: u32,
+) -> Result<Current> {
+    // Those of the snapshot say what nodes ran when it was taken.
+    let removed = vec![Operation::Delete(Keys::Prefix(key::STATES.into()))];
+    store.transact(&Transaction { success: removed, ..Transaction::default() })?;
+    let (start, mut reader) = (Instant::now(), Reader::default());
+    loop {
+        let fleet = reader.read(store, public)?;
+        let states = reader.states().map(|(_, state)| state.current);
+        let latest = states.max_by_key(|current| current.step).unwrap_or(fleet.current);
+        let mut names = files::nodes(store, public, latest.from)?;
+        names.extend(files::nodes(store, public, latest.to)?);
+        names.sort_unstable();
+        names.dedup();
+        let known: BTreeMap<&String, &NodeState> = reader.states().collect();
+        let states: Vec<Option<NodeState>> =
+            names.iter().map(|node| known.get(node).copied().cloned()).collect();
+        if let Some(next) = adopted(&states).or(names.is_empty().then_some(fleet.current)) {
+            let next = if next.step > fleet.current.step + 1 { next } else { fleet.current };
+            write(store, signer, &fleet, next, deadline_s)?;
+            return Ok(next);
+        }
+        if start.elapsed() > ADOPTION_TIME {
+            let missing = names.iter().zip(&states).filter(|(_, state)| state.is_none());
+            let missing: Vec<&str> = missing.map(|(node, _)| node.as_str()).collect();
+            return Err(Error::Unknown { nodes: missing.join(", ") });
+        }
+        std::thread::sleep(INTERVAL);
+    }
 }
 
 /// Executes a roll-out until its end.
 pub(crate) fn run(
-    store: &mut EtcdStore,
-    keys: (&SigningKey, &PublicKey),
+    store: &mut impl Store,
+    (signer, public): (&SigningKey, &PublicKey),
     (goal, from): (Goal, Option<Generation>),
     deadline_s: u32,
-    mut report: impl FnMut(&Fleet),
+    mut report: impl FnMut(Result<&Fleet, &Error>),
 ) -> Result<End> {
-    let (signer, public) = keys;
     let start = Instant::now();
-    let (mut controller, mut plans) = (Controller::default(), None);
+    let (mut controller, mut reader) = (Controller::default(), Reader::default());
     let mut has_begun = false;
     loop {
-        let fleet = match read(store, public, &mut plans) {
+        let fleet = match reader.read(store, public) {
             Ok(fleet) => fleet,
             // Nodes keep what they have; the roll-out goes on when the store is back.
-            Err(Error::Store(StoreError::Unknown | StoreError::Unavailable(_))) => {
+            Err(error @ Error::Store(StoreError::Unknown | StoreError::Unavailable(_))) => {
+                report(Err(&error));
                 std::thread::sleep(INTERVAL);
                 continue;
             }
             Err(error) => return Err(error),
         };
-        report(&fleet);
+        if fleet.pause.is_some() {
+            return Ok(End::Paused);
+        }
+        if fleet.is_restored {
+            if goal != Goal::Continue {
+                return Err(Error::Restored(fleet.current.step));
+            }
+            adopt(store, (signer, public), deadline_s)?;
+            (controller, reader) = (Controller::default(), Reader::default());
+            continue;
+        }
+        report(Ok(&fleet));
         let current = &fleet.current;
-        let change = plans.as_ref().and_then(|plans| plans.change.as_ref());
+        let change = reader.plans.as_ref().and_then(|plans| plans.change.as_ref());
         // While one plan rests, only nodes with an agent that lives are awaited.
         let is_awaited = |state: &Option<NodeState>| change.is_some() || state.is_some();
         let states = fleet.nodes.iter().map(|(_, state)| state.clone()).filter(is_awaited);
@@ -177,14 +324,14 @@ pub(crate) fn run(
             }
             Decision::Wait | Decision::WaitUntil(_) => std::thread::sleep(INTERVAL),
             Decision::Busy => return Err(Error::Busy(*current)),
-            Decision::Restored(step) => return Err(Error::Restored { own: current.step, step }),
+            Decision::Restored(_) => return Err(Error::Restored(current.step)),
         }
     }
 }
 
-/// Writes the next step with its deadline, unless another controller did.
+/// Writes the next step with its deadline, unless another controller did, or the fleet is paused.
 fn write(
-    store: &mut EtcdStore,
+    store: &mut impl Store,
     signer: &SigningKey,
     fleet: &Fleet,
     next: Current,
@@ -197,9 +344,17 @@ fn write(
     };
     let put = |key: String, value, lease| Operation::Put { key, value, lease };
     let step = Transaction {
-        compare: vec![Condition::ModRevision(key::CURRENT.into(), fleet.revision)],
+        compare: vec![
+            Condition::ModRevision(key::CURRENT.into(), fleet.revision),
+            Condition::CreateRevision(key::PAUSE.into(), 0),
+        ],
         success: vec![
             put(key::CURRENT.into(), record::seal(&next, signer), 0),
+            put(
+                key::CLUSTER.into(),
+                record::seal(&ClusterNumber { number: fleet.cluster }, signer),
+                0,
+            ),
             put(key::deadline(next.step), Vec::new(), lease),
         ],
         ..Transaction::default()
@@ -210,5 +365,156 @@ fn write(
             Ok(())
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_rollout::record::FileHash;
+    use onbeat_rollout::store::MemoryStore;
+
+    use super::*;
+    use crate::credentials::SigningKey;
+
+    /// A store with the first record, and keys of nodes.
+    struct World {
+        store: MemoryStore,
+        signer: SigningKey,
+        nodes: BTreeMap<&'static str, SigningKey>,
+    }
+
+    fn put(store: &mut impl Store, key: &str, value: Vec<u8>) {
+        let put = Operation::Put { key: key.into(), value, lease: 0 };
+        let put = Transaction { success: vec![put], ..Transaction::default() };
+        store.transact(&put).expect("a store");
+    }
+
+    impl World {
+        /// Plan 1 rests on nodes a and b.
+        fn new(current: Current) -> Self {
+            let mut store = MemoryStore::default();
+            let signer = SigningKey::generate();
+            let nodes: BTreeMap<_, _> =
+                ["a", "b"].map(|node| (node, SigningKey::generate())).into();
+            put(&mut store, key::CURRENT, record::seal(&current, &signer));
+            for (node, own) in &nodes {
+                let public = own.public();
+                let known = NodeKey { node: (*node).into(), public };
+                put(&mut store, &key::node_key(node), record::seal(&known, &signer));
+            }
+            let files = ["a", "b"].map(|node| (node.to_owned(), String::new())).into();
+            for plan in [1, 2] {
+                files::upload(&mut store, &signer, plan, "{}", &files, |_| {}).expect("a plan");
+            }
+            let change = Change {
+                from: 1,
+                to: 2,
+                affected: vec!["a".into(), "b".into()],
+                drain_ms: 1000,
+                soak_ms: 0,
+                deadline_s: 30,
+            };
+            put(&mut store, &key::change(1, 2), record::seal(&change, &signer));
+            Self { store, signer, nodes }
+        }
+
+        fn state(&self, of: &str, by: &str, current: Current) {
+            let state = NodeState {
+                current,
+                hash: FileHash::default(),
+                ok: true,
+                why: String::new(),
+                instance: 7,
+                proved: 0,
+                lost: 0,
+            };
+            let value = record::seal(&state, &self.nodes[by]);
+            put(&mut self.store.clone(), &key::state(of), value);
+        }
+
+        fn read(&mut self, reader: &mut Reader) -> Fleet {
+            reader.read(&mut self.store, &self.signer.verifier()).expect("a fleet")
+        }
+    }
+
+    const RESTING: Current =
+        Current { step: 5, from: 1, to: 1, phase: Phase::Rest, prev: Phase::Rest };
+
+    /// Some versions of etcd let a node write the state of another (CVE-2026-33343).
+    #[test]
+    fn a_state_that_another_node_signed_counts_as_none() {
+        let mut world = World::new(RESTING);
+        let mut reader = Reader::default();
+        world.state("a", "a", RESTING);
+        world.state("b", "a", RESTING);
+        assert_eq!(world.read(&mut reader).missing(), ["b"]);
+        put(&mut world.store, &key::state("b"), b"{}".to_vec());
+        assert_eq!(world.read(&mut reader).missing(), ["b"]);
+        // The node replaces it.
+        world.state("b", "b", RESTING);
+        reader.keys_at = None;
+        assert!(world.read(&mut reader).missing().is_empty());
+        // A node that is invited again has another key.
+        let other = SigningKey::generate();
+        let known = NodeKey { node: "b".into(), public: other.public() };
+        put(&mut world.store, &key::node_key("b"), record::seal(&known, &world.signer));
+        world.nodes.insert("b", other);
+        world.state("b", "b", RESTING);
+        reader.keys_at = None;
+        assert!(world.read(&mut reader).missing().is_empty());
+    }
+
+    #[test]
+    fn no_step_is_written_while_the_fleet_is_paused() {
+        let mut world = World::new(RESTING);
+        let pause = record::seal(&Pause { why: "shift".into() }, &world.signer);
+        put(&mut world.store, key::PAUSE, pause);
+        let fleet = world.read(&mut Reader::default());
+        assert_eq!(fleet.pause.as_deref(), Some("shift"));
+        // Also if the pause begins after the read.
+        let next = Current { step: 6, to: 2, phase: Phase::Accept, ..RESTING };
+        write(&mut world.store, &world.signer, &fleet, next, 30).expect("a store");
+        assert_eq!(world.read(&mut Reader::default()).current, RESTING);
+        let keys = (&world.signer, &world.signer.verifier());
+        let end = run(&mut world.store, keys, (Goal::Reach(2), None), 30, |_| {}).expect("an end");
+        assert_eq!(end, End::Paused);
+    }
+
+    #[test]
+    fn a_restored_store_continues_from_its_nodes() {
+        let mut world = World::new(RESTING);
+        for node in ["a", "b"] {
+            world.state(node, node, RESTING);
+        }
+        let number = record::seal(&ClusterNumber { number: 7 }, &world.signer);
+        put(&mut world.store, key::CLUSTER, number);
+        assert!(world.read(&mut Reader::default()).is_restored);
+        let public = world.signer.verifier();
+        let keys = (&world.signer, &public);
+        let refused = run(&mut world.store.clone(), keys, (Goal::Reach(2), None), 30, |_| {});
+        assert!(matches!(refused, Err(Error::Restored(5))), "{refused:?}");
+
+        // The states of the snapshot are removed; the nodes say what they run: steps 8 and 7 of a later roll-out.
+        let late = Current { step: 8, to: 2, phase: Phase::Prove, prev: Phase::Accept, ..RESTING };
+        let before = Current { step: 7, phase: Phase::Accept, prev: Phase::Rest, ..late };
+        let adopted = std::thread::scope(|scope| {
+            let mut store = world.store.clone();
+            let adopting = scope.spawn({
+                let (signer, public) = (&world.signer, &public);
+                move || adopt(&mut store, (signer, public), 30)
+            });
+            let states = Transaction::read([Keys::Prefix(key::STATES.into())]);
+            let mut store = world.store.clone();
+            while !store.transact(&states).expect("a store").reads[0].is_empty() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            world.state("a", "a", late);
+            world.state("b", "b", before);
+            adopting.join().expect("it ends")
+        });
+        assert_eq!(adopted.expect("all nodes"), Current { step: 9, ..late });
+        let fleet = world.read(&mut Reader::default());
+        assert!(!fleet.is_restored && fleet.current.step == 9);
+        assert_eq!(fleet.missing(), ["a", "b"], "of the new step");
     }
 }

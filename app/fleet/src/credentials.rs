@@ -8,23 +8,22 @@
 //! | `user.pem`, `user.key` | certificate with the user's name, `root` or the node | yes | yes |
 //! | `sign.pub` | public key of plans | yes | yes |
 //! | `sign.key` | key with which plans are signed | yes | |
+//! | `node.key` | key with which the node signs its states | | yes |
 //! | `servers/HOST/` | certificate and key of a server of etcd, and `ca.pem` | yes | |
 
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use onbeat_etcd::{Endpoint, Tls};
-use onbeat_rollout::record::{Signer, Verifier};
+use onbeat_rollout::record::{NodeKey, Signer, Verifier, from_hex, to_hex};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PKCS_ED25519,
+    BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName,
+    DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PKCS_ED25519,
+    PublicKeyData,
 };
-use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{self, create_directory};
+use crate::disk;
 use crate::error::{Error, Result};
 
 /// The user with all rights.
@@ -32,7 +31,7 @@ pub(crate) const ROOT: &str = "root";
 
 const LONGEST: u64 = 1 << 20;
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fleet {
     etcd: Vec<String>,
@@ -50,7 +49,25 @@ pub(crate) struct Credentials {
 /// Signs plans.
 pub(crate) struct SigningKey(Ed25519KeyPair);
 
-/// Verifies plans.
+impl SigningKey {
+    #[cfg(test)]
+    pub(crate) fn generate() -> Self {
+        let key = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
+        signing_key(&key.serialize_pem()).expect("a key")
+    }
+
+    /// Its public key, hexadecimal.
+    pub(crate) fn public(&self) -> String {
+        to_hex(self.0.public_key().as_ref())
+    }
+
+    pub(crate) fn verifier(&self) -> PublicKey {
+        PublicKey(self.0.public_key().as_ref().to_vec())
+    }
+}
+
+/// Verifies plans, or states.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PublicKey(Vec<u8>);
 
 impl Signer for SigningKey {
@@ -65,22 +82,95 @@ impl Verifier for PublicKey {
     }
 }
 
-/// Creates a file that only its owner can read. One that exists is an error: a key is never replaced.
-fn create(path: &Path, content: &str) -> Result<()> {
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(path);
-    let written = file.and_then(|mut file| {
-        file.write_all(content.as_bytes())?;
-        file.sync_all()
-    });
-    written.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => Error::Content {
-            path: path.to_owned(),
-            fault: "exists, perhaps of an interrupted command; remove its directory, and repeat"
-                .into(),
-        },
-        _ => Error::file(path)(error),
-    })
+/// What a node sends to be admitted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Application {
+    /// A certificate signing request, PEM.
+    csr: String,
+    /// Public key of its states, hexadecimal.
+    public: String,
+}
+
+impl Application {
+    /// The key of a node's states.
+    pub(crate) fn node_key(&self, node: &str) -> Result<NodeKey> {
+        public_key(&self.public).ok_or_else(|| {
+            Error::Join("the public key of the node does not have 64 hexadecimal digits".into())
+        })?;
+        Ok(NodeKey { node: node.into(), public: self.public.clone() })
+    }
+}
+
+/// What an admitted node gets.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Admission {
+    certificate: String,
+    authority: String,
+    sign_pub: String,
+    fleet: Fleet,
+}
+
+/// Keys of a node that applies; they never leave its machine.
+pub(crate) struct NodeSecrets {
+    user: KeyPair,
+    node: KeyPair,
+}
+
+impl NodeSecrets {
+    pub(crate) fn generate() -> Result<Self> {
+        Ok(Self { user: KeyPair::generate()?, node: KeyPair::generate_for(&PKCS_ED25519)? })
+    }
+
+    pub(crate) fn application(&self) -> Result<Application> {
+        let csr = CertificateParams::default().serialize_request(&self.user)?.pem()?;
+        Ok(Application { csr, public: to_hex(self.node.public_key_raw()) })
+    }
+
+    /// Creates the directory of the node; returns its name.
+    pub(crate) fn save(&self, admission: &Admission, directory: &Path) -> Result<String> {
+        let files = [
+            ("user.pem", admission.certificate.clone()),
+            ("user.key", self.user.serialize_pem()),
+            ("node.key", self.node.serialize_pem()),
+            ("ca.pem", admission.authority.clone()),
+            ("sign.pub", admission.sign_pub.clone()),
+            ("fleet.json", to_json(&admission.fleet)),
+        ];
+        disk::create_whole(directory, &files.map(|(name, text)| (name.into(), text)))?;
+        Ok(admission.fleet.node.clone().unwrap_or_default())
+    }
+}
+
+/// A key that signs, from PEM.
+fn signing_key(pem: &str) -> Result<SigningKey, String> {
+    let key = KeyPair::from_pem(pem).map_err(|error| error.to_string())?;
+    let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&key.serialize_der());
+    pair.map(SigningKey).map_err(|error| error.to_string())
+}
+
+/// A public key of 64 hexadecimal digits.
+pub(crate) fn public_key(text: &str) -> Option<PublicKey> {
+    from_hex(text.trim()).filter(|octets| octets.len() == 32).map(PublicKey)
+}
+
+/// Issues a certificate for a user, or for the addresses of a server. etcd takes the common name as the user, and calls its
+/// own server as a client with the certificate of the server, which therefore has none.
+fn issue(
+    authority: &Issuer<'_, KeyPair>,
+    key: &impl PublicKeyData,
+    user: Option<&str>,
+    hosts: &[String],
+) -> Result<String> {
+    let mut parameters = CertificateParams::new(hosts.to_vec())?;
+    parameters.distinguished_name = DistinguishedName::new();
+    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    match user {
+        Some(user) => parameters.distinguished_name.push(DnType::CommonName, user),
+        None => parameters.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth),
+    }
+    Ok(parameters.signed_by(key, authority)?.pem())
 }
 
 impl Credentials {
@@ -91,71 +181,71 @@ impl Credentials {
         let text = credentials.read("fleet.json")?;
         credentials.fleet = serde_json::from_str(&text).map_err(|fault| Error::Content {
             path: directory.join("fleet.json"),
-            fault: format!("{fault}; `onbeat fleet init` or `invite` write it"),
+            fault: format!("{fault}; `onbeat fleet init`, `invite` and `join` write it"),
         })?;
         Ok(credentials)
     }
 
     /// Creates the credentials of a fleet; returns those that the directory has if it has some.
     pub(crate) fn create(directory: &Path, servers: &[String]) -> Result<Self> {
-        match fs::symlink_metadata(directory.join("fleet.json")) {
-            Ok(_) => return Self::open(directory),
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::file(directory)(error)),
+        if disk::exists(&directory.join("fleet.json"))? {
+            return Self::open(directory);
         }
-        create_directory(directory)?;
-        let at = |name: &str| directory.join(name);
+        let endpoints = servers.iter().map(|text| text.parse().map_err(Error::Etcd));
+        let endpoints = endpoints.collect::<Result<Vec<Endpoint>>>()?;
         let key = KeyPair::generate()?;
-        create(&at("ca.key"), &key.serialize_pem())?;
-        create(&at("ca.pem"), &authority()?.self_signed(&key)?.pem())?;
+        let certificate = authority()?.self_signed(&key)?.pem();
         let signing = KeyPair::generate_for(&PKCS_ED25519)?;
-        create(&at("sign.key"), &signing.serialize_pem())?;
-        let public: String =
-            signing.public_key_raw().iter().map(|octet| format!("{octet:02x}")).collect();
-        create(&at("sign.pub"), &format!("{public}\n"))?;
-        let fleet = Fleet { etcd: servers.to_vec(), node: None };
-        let credentials = Self { directory: directory.to_owned(), fleet };
-        credentials.issue(directory, "user", Some(ROOT), &[])?;
-        for endpoint in credentials.endpoints()? {
-            let of_server = at("servers").join(&endpoint.host);
-            if !of_server.exists() {
-                create_directory(&of_server)?;
-                credentials.issue(&of_server, "server", None, &[endpoint.host])?;
-                create(&of_server.join("ca.pem"), &credentials.read("ca.pem")?)?;
-            }
-        }
-        // Last: with it the directory is complete.
-        create(&at("fleet.json"), &to_json(&credentials.fleet))?;
-        Ok(credentials)
-    }
-
-    /// Creates the credentials of a node in another directory.
-    pub(crate) fn invite(&self, node: &str, directory: &Path) -> Result<()> {
-        create_directory(directory)?;
-        self.issue(directory, "user", Some(node), &[])?;
-        for name in ["ca.pem", "sign.pub"] {
-            create(&directory.join(name), &self.read(name)?)?;
-        }
-        let fleet = Fleet { etcd: self.fleet.etcd.clone(), node: Some(node.to_owned()) };
-        create(&directory.join("fleet.json"), &to_json(&fleet))
-    }
-
-    /// Issues a certificate for a user, or for the addresses of a server. etcd takes the common name as the user, and calls
-    /// its own server as a client with the certificate of the server, which therefore has none.
-    fn issue(&self, to: &Path, name: &str, user: Option<&str>, hosts: &[String]) -> Result<()> {
-        let key = KeyPair::from_pem(&self.read("ca.key")?)?;
+        let mut files: Vec<(PathBuf, String)> = vec![
+            ("ca.key".into(), key.serialize_pem()),
+            ("ca.pem".into(), certificate.clone()),
+            ("sign.key".into(), signing.serialize_pem()),
+            ("sign.pub".into(), to_hex(signing.public_key_raw()) + "\n"),
+        ];
         let authority = Issuer::new(authority()?, key);
-        let mut parameters = CertificateParams::new(hosts.to_vec())?;
-        parameters.distinguished_name = DistinguishedName::new();
-        if let Some(user) = user {
-            parameters.distinguished_name.push(DnType::CommonName, user);
+        let mut add = |name: &str, user, hosts: &[String]| -> Result<()> {
+            let key = KeyPair::generate()?;
+            files.push((format!("{name}.pem").into(), issue(&authority, &key, user, hosts)?));
+            files.push((format!("{name}.key").into(), key.serialize_pem()));
+            Ok(())
+        };
+        add("user", Some(ROOT), &[])?;
+        let mut hosts: Vec<String> = endpoints.into_iter().map(|endpoint| endpoint.host).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        for host in &hosts {
+            add(&format!("servers/{host}/server"), None, std::slice::from_ref(host))?;
         }
-        parameters.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let of_server =
+            |host: &String| (format!("servers/{host}/ca.pem").into(), certificate.clone());
+        files.extend(hosts.iter().map(of_server));
+        let fleet = Fleet { etcd: servers.to_vec(), node: None };
+        files.push(("fleet.json".into(), to_json(&fleet)));
+        disk::create_whole(directory, &files)?;
+        Ok(Self { directory: directory.to_owned(), fleet })
+    }
+
+    /// Issues what a node needs.
+    pub(crate) fn admit(&self, node: &str, application: &Application) -> Result<Admission> {
+        // Of the request its key alone is used: the name is that of the invitation.
+        let request = CertificateSigningRequestParams::from_pem(&application.csr)?;
+        Ok(Admission {
+            certificate: issue(&self.issuer()?, &request.public_key, Some(node), &[])?,
+            authority: self.read("ca.pem")?,
+            sign_pub: self.read("sign.pub")?,
+            fleet: Fleet { etcd: self.fleet.etcd.clone(), node: Some(node.to_owned()) },
+        })
+    }
+
+    /// Certificate and key of a server at a host, and the certificate of the authority.
+    pub(crate) fn server(&self, host: &str) -> Result<(String, String, String)> {
         let key = KeyPair::generate()?;
-        let certificate = parameters.signed_by(&key, &authority)?;
-        create(&to.join(format!("{name}.key")), &key.serialize_pem())?;
-        create(&to.join(format!("{name}.pem")), &certificate.pem())
+        let certificate = issue(&self.issuer()?, &key, None, &[host.to_owned()])?;
+        Ok((certificate, key.serialize_pem(), self.read("ca.pem")?))
+    }
+
+    fn issuer(&self) -> Result<Issuer<'static, KeyPair>> {
+        Ok(Issuer::new(authority()?, KeyPair::from_pem(&self.read("ca.key")?)?))
     }
 
     fn read(&self, name: &str) -> Result<String> {
@@ -188,24 +278,24 @@ impl Credentials {
         })
     }
 
+    fn own_key(&self, name: &str) -> Result<SigningKey> {
+        let fault = |fault| Error::Content { path: self.directory.join(name), fault };
+        signing_key(&self.read(name)?).map_err(fault)
+    }
+
     /// The key with which plans are signed.
     pub(crate) fn signing_key(&self) -> Result<SigningKey> {
-        let unusable =
-            |fault: String| Error::Content { path: self.directory.join("sign.key"), fault };
-        let key = KeyPair::from_pem(&self.read("sign.key")?)?;
-        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&key.serialize_der());
-        pair.map(SigningKey).map_err(|error| unusable(error.to_string()))
+        self.own_key("sign.key")
+    }
+
+    /// The key with which a node signs its states.
+    pub(crate) fn node_key(&self) -> Result<SigningKey> {
+        self.own_key("node.key")
     }
 
     /// The key with which plans are verified.
     pub(crate) fn public_key(&self) -> Result<PublicKey> {
-        let text = self.read("sign.pub")?;
-        let digits = text.trim().as_bytes();
-        let octets = digits.chunks(2).map(|pair| {
-            std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok())
-        });
-        let octets: Option<Vec<u8>> = octets.collect();
-        octets.filter(|octets| octets.len() == 32).map(PublicKey).ok_or_else(|| Error::Content {
+        public_key(&self.read("sign.pub")?).ok_or_else(|| Error::Content {
             path: self.directory.join("sign.pub"),
             fault: "not a public key of 64 hexadecimal digits; `onbeat fleet init` writes it"
                 .into(),

@@ -49,6 +49,14 @@ pub(crate) enum Error {
     /// A key or certificate cannot be made.
     #[error("cannot issue a certificate: {0}")]
     Certificate(#[from] rcgen::Error),
+    /// A node cannot join.
+    #[error("{0}")]
+    Join(String),
+    /// The credentials of a node are void.
+    #[error(
+        "the store has no key of node {0:?}: it was revoked, or invited after the snapshot that was restored; invite it again"
+    )]
+    NotAdmitted(String),
     /// No threads.
     #[error("cannot start a thread: {0}")]
     Runtime(io::Error),
@@ -89,15 +97,24 @@ pub(crate) enum Error {
     Busy(onbeat_rollout::Current),
     /// The store is older than its nodes.
     #[error(
-        "plan/current has step {own}, and a node has step {step}: the store was restored from an old snapshot; nodes \
-         keep what they run; restore one with that step"
+        "the store was restored from a snapshot, and has step {0}: nodes keep what they run, which may be of a later step; \
+         `onbeat fleet apply --continue` takes the step of the nodes"
     )]
-    Restored {
-        /// The step of the store.
-        own: u64,
-        /// The step of a node.
-        step: u64,
+    Restored(u64),
+    /// Nodes of a restored store have not said what they run.
+    #[error(
+        "the store was restored, and these nodes have not said what they run: {nodes}; start their agents, or restore a \
+         snapshot that has the plans of the nodes"
+    )]
+    Unknown {
+        /// Their names.
+        nodes: String,
     },
+    /// The operator holds the fleet.
+    #[error(
+        "the fleet is paused ({0}); end it with `onbeat fleet pause --end`, or go on with `apply --continue`"
+    )]
+    Paused(String),
     /// The store has no fleet.
     #[error("the store has no fleet; run `onbeat fleet init` again now that etcd runs")]
     NoFleet,

@@ -1,6 +1,6 @@
 //! Plans in the store: their files, deflated and in parts, with signed hashes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 
 use flate2::Compression;
@@ -17,6 +17,7 @@ use onbeat_rollout::record::{
 use onbeat_rollout::store::{Condition, KeyValue, Keys, Operation, Store, Transaction};
 
 use crate::error::{Error, Result};
+use crate::store::EtcdStore;
 
 /// Longest manifest of `onbeat plan`.
 const LONGEST_PLAN: u64 = 1 << 30;
@@ -123,6 +124,27 @@ pub(crate) fn upload(
     Ok(generation)
 }
 
+/// Plans that are kept beside the one that runs.
+const FORMER_PLANS: usize = 10;
+
+/// Removes the batches on the way to a plan that rests, and the oldest of the other plans.
+pub(crate) fn remove_former(
+    store: &mut EtcdStore,
+    present: Generation,
+    batches: &[Generation],
+) -> Result<()> {
+    let number = |key: &String| key.strip_prefix("plan/")?.split('/').next()?.parse().ok();
+    let keys = store.keys(&Keys::Prefix("plan/".into()))?;
+    let known: BTreeSet<Generation> = keys.iter().filter_map(number).collect();
+    let is_former = |plan: &&Generation| **plan != present && !batches.contains(plan);
+    let old = known.iter().rev().filter(is_former).skip(FORMER_PLANS);
+    for plan in old.chain(batches) {
+        let removed = vec![Operation::Delete(Keys::Prefix(format!("plan/{plan}/")))];
+        store.transact(&Transaction { success: removed, ..Transaction::default() })?;
+    }
+    Ok(())
+}
+
 /// Writes a change: its nodes first.
 pub(crate) fn upload_change(
     store: &mut impl Store,
@@ -208,6 +230,26 @@ pub(crate) fn node_change(
     Ok(open(&key, &found.value, verifier)?)
 }
 
+/// Returns the manifest that `onbeat plan` wrote.
+pub(crate) fn plan_manifest(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    generation: Generation,
+) -> Result<PlanManifest> {
+    let signed = manifest(store, verifier, generation)?;
+    read_plan_manifest(store, &signed)
+}
+
+fn read_plan_manifest(store: &mut impl Store, signed: &Manifest) -> Result<PlanManifest> {
+    let generation = signed.generation;
+    let parts = read_all(store, &Keys::Prefix(plan_parts(generation)))?;
+    let octets: Vec<u8> = parts.into_iter().flat_map(|part| part.value).collect();
+    let differs = || Error::Hash { generation, what: "the manifest of onbeat plan".into() };
+    let text = inflate(&octets, LONGEST_PLAN).filter(|text| FileHash::of(text) == signed.plan);
+    let read = PlanManifest::parse(&text.ok_or_else(differs)?, "manifest.json");
+    read.map_err(|_| differs())
+}
+
 /// Returns a plan with all files.
 pub(crate) fn plan(
     store: &mut impl Store,
@@ -218,12 +260,7 @@ pub(crate) fn plan(
         return Ok(PlanFiles::default());
     }
     let signed = manifest(store, verifier, generation)?;
-    let parts = read_all(store, &Keys::Prefix(plan_parts(generation)))?;
-    let octets: Vec<u8> = parts.into_iter().flat_map(|part| part.value).collect();
-    let differs = || Error::Hash { generation, what: "the manifest of onbeat plan".into() };
-    let text = inflate(&octets, LONGEST_PLAN).filter(|text| FileHash::of(text) == signed.plan);
-    let read = PlanManifest::parse(&text.ok_or_else(differs)?, "manifest.json");
-    let read = read.map_err(|_| differs())?;
+    let read = read_plan_manifest(store, &signed)?;
     let mut files = BTreeMap::new();
     for (node, hash) in &signed.nodes {
         let text = node_file(store, verifier, generation, node)?;

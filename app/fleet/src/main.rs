@@ -9,6 +9,7 @@ mod disk;
 mod error;
 mod files;
 mod history;
+mod join;
 mod metrics;
 mod store;
 

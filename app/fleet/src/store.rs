@@ -184,8 +184,12 @@ impl Store for EtcdStore {
             Response::Range(found) => Some(found.keys.into_iter().map(read).collect()),
             Response::Put | Response::Deleted(_) => None,
         });
-        let (revision, succeeded) = (done.header.revision as Revision, done.has_succeeded);
-        Ok(TransactionResult { revision, succeeded, reads: reads.collect() })
+        Ok(TransactionResult {
+            revision: done.header.revision as Revision,
+            cluster: done.header.cluster,
+            succeeded: done.has_succeeded,
+            reads: reads.collect(),
+        })
     }
 
     fn range(

@@ -110,6 +110,24 @@ pub enum Error {
         /// Its expected path.
         path: PathBuf,
     },
+    /// A program of the distribution is missing.
+    #[error("cannot start {program}: it is not installed; install it: {remedy}")]
+    NotInstalled {
+        /// The program.
+        program: &'static str,
+        /// The command that installs it.
+        remedy: &'static str,
+    },
+    /// A command failed.
+    #[error("{command}: {reason}{}", log_tail(log))]
+    Command {
+        /// The command.
+        command: String,
+        /// The cause.
+        reason: String,
+        /// The last lines of its output.
+        log: String,
+    },
     /// Options do not parse.
     #[error(transparent)]
     Usage(#[from] clap::Error),

@@ -7,7 +7,6 @@ pub mod metrics;
 pub mod netconf;
 pub mod notify;
 pub mod protect;
-pub mod ptp;
 pub mod run;
 pub mod service;
 pub mod yang;

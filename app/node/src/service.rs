@@ -80,6 +80,7 @@ pub fn required(config: &Config) -> Vec<&'static DropIn> {
     let NodeConfig {
         name: _,
         readers: _,
+        ptp_socket: _,
         tag: _,
         managed_by: _,
         managers: _,

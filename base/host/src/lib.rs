@@ -1,7 +1,7 @@
 //! Files of a privileged process that no other user can read, hold or plant, and bounded reading of
 //! files that a user names ([`mod@file`]), also of those that a privileged command acts on ([`trust`]);
 //! writing of files that a user names ([`output`]); settings of the host and of its interfaces
-//! ([`settings`]).
+//! ([`settings`]); the clock that ptp4l keeps ([`ptp`]).
 //!
 //! ```text
 //!  PrivateDirectory   opened without following symbolic links; owner and modes verified
@@ -44,6 +44,7 @@ mod journal;
 mod lock;
 mod namespace;
 pub mod output;
+pub mod ptp;
 pub mod settings;
 mod stream;
 mod text;

@@ -47,6 +47,24 @@ pub struct Conditions {
     pub driver: Option<String>,
     /// Mode of the data plane (`xdp-native`, `xdp-generic`, `user-space`); filled in by the caller.
     pub mode: Option<String>,
+    /// The clock that ptp4l keeps; filled in by the caller, `None` without ptp4l.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ptp: Option<PtpClock>,
+}
+
+/// The clock of the host during a measurement, by ptp4l.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PtpClock {
+    /// Whether it was locked to its grandmaster at each sample.
+    pub locked: bool,
+    /// State at the end: `locked`, `grandmaster`, `not_locked`, `silent`.
+    pub state: String,
+    /// Why it was not locked.
+    pub cause: Option<String>,
+    /// Samples of the clock during the measurement.
+    pub samples: u64,
+    /// The largest offset from the master, without sign.
+    pub worst_offset_ns: Option<u64>,
 }
 
 /// Vulnerabilities of the CPU, by mitigation.
@@ -91,6 +109,7 @@ impl Conditions {
             ),
             ("driver", self.driver.clone()),
             ("mode", self.mode.clone()),
+            ("clock by PTP", self.ptp.as_ref().map(PtpClock::summary)),
             ("onbeat", self.onbeat.clone()),
         ]
         .into_iter()
@@ -107,6 +126,19 @@ impl Mitigations {
             format!("open: {}", self.vulnerable.join(", "))
         };
         format!("{} active, {open}", self.mitigated.len())
+    }
+}
+
+impl PtpClock {
+    fn summary(&self) -> String {
+        let mut text = self.state.replace('_', " ");
+        text += &format!(" during the measurement, {}", format::count(self.samples, "sample"));
+        let worst = self
+            .worst_offset_ns
+            .map(|ns| format!(", offset up to {}", format::duration_ns(ns as f64)));
+        text += &worst.unwrap_or_default();
+        text += &self.cause.as_ref().map(|cause| format!(": {cause}")).unwrap_or_default();
+        text
     }
 }
 
@@ -158,6 +190,7 @@ impl Collector {
             virtual_machine: host.is_virtual_machine(),
             driver: None,
             mode: None,
+            ptp: None,
         }
     }
 }

@@ -43,7 +43,7 @@ mod svg;
 mod timestamp;
 mod view;
 
-pub use conditions::{Conditions, CpuTimes};
+pub use conditions::{Conditions, CpuTimes, PtpClock};
 pub use distribution::Recorder;
 pub use figure::{
     Cell, Column, Counters, Distribution, Figure, Loss, Measurement, Phase, PhaseState, Ratio,

@@ -10,6 +10,7 @@ use onbeat_report::format::parse_duration;
 use onbeat_report::{Check, Counters, Input, Outcome, Run};
 use onbeat_wire::stamp;
 
+use crate::clock::ClockCondition;
 use crate::error::Result;
 use crate::thread_options::ThreadOptions;
 
@@ -66,10 +67,13 @@ impl EchoOptions {
         ready(&reflector);
         let run = Run::begin("delay-echo");
         self.key.iter().for_each(|key| run.inputs().add(Input::secret(key)));
+        let clock = ClockCondition::begin();
         let deadline = self.length.map(|length| Instant::now() + length);
         let over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
         reflector.run(&|| interrupt::check().is_err() || over())?;
-        Ok(outcome(run.finish(), &reflector.counts()))
+        let mut result = outcome(run.finish(), &reflector.counts());
+        clock.finish(&mut result);
+        Ok(result)
     }
 }
 

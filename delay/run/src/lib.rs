@@ -15,6 +15,7 @@ mod calibrate;
 #[cfg(test)]
 mod capture_faults;
 pub mod captures;
+mod clock;
 mod command_line;
 mod compare;
 mod correction;
@@ -37,6 +38,7 @@ mod thread_options;
 mod two_captures;
 
 pub use calibrate::calibrate;
+pub use clock::ClockCondition;
 pub use compare::CompareOptions;
 pub use echo::EchoOptions;
 pub use error::{Error, Result};

@@ -209,6 +209,9 @@ pub enum Operation {
     },
     /// Remove keys.
     Delete(Range),
+    /// A transaction within: versions before 3.4.42, 3.5.28 and 3.6.9 execute it without a check of the role
+    /// (CVE-2026-33343), so tests send it. Its result is not read.
+    Nested(Transaction),
 }
 
 impl Operation {
@@ -222,6 +225,7 @@ impl Operation {
             Self::Delete(range) => {
                 (3, Writer::default().octets(1, &range.key).octets(2, &range.end))
             }
+            Self::Nested(transaction) => (4, transaction.write()),
         };
         Writer::default().message(field, message)
     }

@@ -223,6 +223,27 @@ fn certificates_and_roles() {
             let is_refused = matches!(&error, Error::Refused { code: 7, .. });
             assert!(is_refused && error.outcome() == Outcome::NotExecuted, "{what}: {error}");
         }
+        // Versions in which the check is passed by: what counts is signed.
+        let put = Operation::Put { key: "state/b".into(), value: b"forged".to_vec(), lease: 0 };
+        let nested = Operation::Nested(Transaction { then: vec![put], ..Transaction::default() });
+        let nested = Transaction { then: vec![nested], ..Transaction::default() };
+        let result = node.transact(&nested).await;
+        let version = root.status().await.unwrap().version;
+        let number = |text: &str| text.parse::<u32>().unwrap_or(0);
+        let version: Vec<u32> = version.split('.').map(number).collect();
+        let is_fixed = match version[..] {
+            [3, 4, patch] => patch >= 42,
+            [3, 5, patch] => patch >= 28,
+            [3, 6, patch] => patch >= 9,
+            _ => true,
+        };
+        let written = value(&root, "state/b").await;
+        match is_fixed {
+            true => {
+                assert!(matches!(result, Err(Error::Refused { code: 7, .. })) && written.is_none())
+            }
+            false => assert_eq!(written.as_deref(), Some("forged"), "{version:?}: {result:?}"),
+        }
         let unknown = cluster.client(Some(authority.client("b")));
         assert!(unknown.range(&Range::key("plan/current")).await.is_err(), "not a user");
         let foreign = Authority::new();

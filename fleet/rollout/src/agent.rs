@@ -41,6 +41,8 @@ pub enum Action {
     Inspect,
     /// Send probes of the node's sources, and read the counters of new members.
     Prove(Current),
+    /// Read how many frames streams with new paths have lost since the node entered the phase send.
+    Count(Current),
     /// Write the state by compare of this revision, under the lease.
     Acknowledge(NodeState, u64),
 }
@@ -54,9 +56,13 @@ pub enum Outcome {
     Read {
         /// The verified record, if there is one.
         current: Option<Current>,
-        /// The own state and its revision.
-        own: Option<(NodeState, u64)>,
+        /// The own state, if this node signed it.
+        own: Option<NodeState>,
+        /// Revision of its key, 0 without one.
+        revision: u64,
     },
+    /// [`Action::Read`]: the name belongs to a node with another key.
+    Twin,
     /// [`Action::Prepare`], [`Action::Apply`]: the plan or the node refuses.
     Refused(String),
     /// [`Action::Prepare`], [`Action::Inspect`]: the hash.
@@ -68,6 +74,8 @@ pub enum Outcome {
         /// With fewer.
         missing: u32,
     },
+    /// [`Action::Count`]: lost frames, and where.
+    Lost(u64, String),
     /// [`Action::Save`], [`Action::Apply`], [`Action::Acknowledge`].
     Done,
 }
@@ -82,6 +90,7 @@ enum Work {
     Inspect,
     Recheck,
     Prove(FileHash),
+    Count(NodeState),
     Acknowledge(NodeState),
     Twin,
 }
@@ -91,6 +100,8 @@ enum Work {
 pub struct Agent {
     instance: u64,
     saved: Option<DiskRecord>,
+    /// Whether the disk has it: after a failed write it can have the next record, with which a restart continues.
+    is_on_disk: bool,
     /// Whether this process has applied the saved record: a former one may have been killed before.
     is_applied: bool,
     /// Revision of the own state, 0 without one.
@@ -105,7 +116,8 @@ impl Agent {
     #[must_use]
     pub fn start(instance: u64, saved: Option<DiskRecord>) -> Self {
         let work = if saved.is_some() { Work::Apply } else { Work::Read };
-        Self { instance, saved, is_applied: false, revision: 0, refusal: None, work }
+        let (is_on_disk, is_applied) = (true, false);
+        Self { instance, saved, is_on_disk, is_applied, revision: 0, refusal: None, work }
     }
 
     /// The record that the node follows.
@@ -145,6 +157,7 @@ impl Agent {
             Work::Apply => self.saved.map_or(Action::Read, Action::Apply),
             Work::Inspect | Work::Recheck => Action::Inspect,
             Work::Prove(_) => self.saved.map_or(Action::Read, |saved| Action::Prove(saved.current)),
+            Work::Count(state) => Action::Count(state.current),
             Work::Acknowledge(state) => Action::Acknowledge(state.clone(), self.revision),
         }
     }
@@ -153,7 +166,11 @@ impl Agent {
     pub fn complete(&mut self, outcome: Outcome) {
         let work = std::mem::replace(&mut self.work, Work::Idle);
         self.work = match (work, outcome) {
-            (Work::Read, Outcome::Read { current, own }) => self.read(current, own),
+            (Work::Read, Outcome::Read { current, own, revision }) => {
+                self.revision = revision;
+                self.read(current, own)
+            }
+            (Work::Read, Outcome::Twin) => Work::Twin,
             // Without a store the node gets what the disk has.
             (Work::Read, Outcome::Failed) if self.saved.is_some() && !self.is_applied => {
                 Work::Apply
@@ -164,8 +181,12 @@ impl Agent {
             (Work::Prepare(current), Outcome::Refused(why)) => self.refuse(current, why),
             (Work::Save(saved), Outcome::Done) => {
                 self.saved = Some(saved);
-                self.is_applied = false;
+                (self.is_on_disk, self.is_applied) = (true, false);
                 Work::Apply
+            }
+            (Work::Save(_), _) => {
+                self.is_on_disk = false;
+                Work::Idle
             }
             (Work::Apply, Outcome::Done) => {
                 self.is_applied = true;
@@ -184,6 +205,9 @@ impl Agent {
             (Work::Prove(hash), Outcome::Proved { counted, missing: 0 }) => {
                 self.acknowledge(hash, counted)
             }
+            (Work::Count(own), Outcome::Lost(lost, why)) if lost > own.lost => {
+                Work::Acknowledge(NodeState { lost, why, ..own })
+            }
             // A completed acknowledgement included: the next read finds it, or another state.
             _ => Work::Idle,
         };
@@ -192,26 +216,34 @@ impl Agent {
         }
     }
 
-    fn read(&mut self, current: Option<Current>, own: Option<(NodeState, u64)>) -> Work {
-        self.revision = own.as_ref().map_or(0, |(_, revision)| *revision);
-        let own = own.map(|(state, _)| state);
+    fn read(&mut self, current: Option<Current>, own: Option<NodeState>) -> Work {
         if own.as_ref().is_some_and(|own| own.instance != self.instance) {
             return Work::Twin;
         }
         let refused = own.as_ref().filter(|own| !own.ok);
         self.refusal = refused.map(|own| (own.current.step, own.why.clone()));
         let step = self.saved.map_or(0, |saved| saved.current.step);
-        match current.filter(|current| current.step > step) {
-            Some(current) => Work::Prepare(current),
-            None if self.saved.is_none() => Work::Idle,
-            None if !self.is_applied => Work::Apply,
-            None if own.is_some_and(|own| own.current.step == step && own.ok) => Work::Idle,
+        if let Some(current) = current.filter(|current| current.step > step) {
+            return Work::Prepare(current);
+        }
+        let Some(record) = self.saved else { return Work::Idle };
+        if !self.is_on_disk {
+            return Work::Save(record);
+        }
+        let saved = record.current;
+        if !self.is_applied {
+            return Work::Apply;
+        }
+        match own.filter(|own| own.acknowledges(&saved)) {
+            Some(own) if saved.phase == Phase::Send && !saved.is_returning() => Work::Count(own),
+            Some(_) => Work::Idle,
             None => Work::Inspect,
         }
     }
 
     fn inspected(&mut self, hash: FileHash) -> Work {
         match self.saved {
+            _ if !self.is_on_disk => Work::Idle,
             Some(saved) if saved.hash == hash => match saved.current.phase {
                 // A roll-out that returns no longer needs the new paths, which may be its reason.
                 Phase::Prove if !saved.current.is_returning() => Work::Prove(hash),
@@ -235,6 +267,7 @@ impl Agent {
             why: String::new(),
             instance,
             proved,
+            lost: 0,
         })
     }
 
@@ -245,6 +278,7 @@ impl Agent {
         }
         let (hash, instance) =
             (self.saved.map(|saved| saved.hash).unwrap_or_default(), self.instance);
-        Work::Acknowledge(NodeState { current, hash, ok: false, why, instance, proved: 0 })
+        let state = NodeState { current, hash, ok: false, why, instance, proved: 0, lost: 0 };
+        Work::Acknowledge(state)
     }
 }

@@ -8,7 +8,7 @@ use onbeat_plan::window::Window;
 use onbeat_report::format::count;
 
 use crate::phase::Generation;
-use crate::record::{Change, NodeChange};
+use crate::record::{Change, FileHash, NodeChange};
 use crate::stage::{StageRefusal, Stages};
 
 /// A plan with its files.
@@ -24,13 +24,17 @@ pub struct PlanFiles {
     pub files: BTreeMap<String, String>,
 }
 
-/// Times of a change that the operator chooses.
-#[derive(Debug, Clone, Copy)]
+/// What the operator decides about a change.
+#[derive(Debug, Clone)]
 pub struct Settings {
-    /// Time without a loss in the phase send, in milliseconds.
+    /// Time without a loss in the phase send, in milliseconds; 0: losses are no reason to return.
     pub soak_ms: u64,
     /// Time within which a phase must be acknowledged, in seconds.
     pub deadline_s: u32,
+    /// Foreign bridges have the static entries of both plans.
+    pub bridges_loaded: bool,
+    /// Nodes that forward nothing, and never will with what they have: no roll-out waits for them.
+    pub without: BTreeSet<String>,
 }
 
 /// A change that can start.
@@ -83,6 +87,17 @@ pub enum Refusal {
         /// The longer timeout of both plans.
         timeout_ms: u32,
     },
+    /// A node that is left out, and required.
+    #[error(
+        "node {node:?} cannot be left out: it is the talker of stream {stream:?}, or on its paths in the new plan; plan paths \
+         without it"
+    )]
+    Needed {
+        /// The node.
+        node: String,
+        /// The stream.
+        stream: String,
+    },
     /// A manifest without intervals.
     #[error("stream {stream:?}: the manifest has no interval; plan again with this version")]
     NoInterval {
@@ -133,6 +148,23 @@ impl PlanFiles {
         }
     }
 
+    /// The manifest of these files, as `onbeat plan` writes it.
+    #[must_use]
+    pub fn manifest(&self) -> Manifest {
+        let node = |(name, text): (&String, &String)| NodeEntry {
+            name: name.clone(),
+            file: format!("{name}.toml"),
+            streams: crate::stage::count_streams(text),
+            sha256: Some(FileHash::of(text).to_string()),
+        };
+        Manifest {
+            schema: onbeat_plan::manifest::SCHEMA.into(),
+            nodes: self.files.iter().map(node).collect(),
+            bridges: self.bridges.clone(),
+            streams: self.streams.clone(),
+        }
+    }
+
     fn by_name(&self) -> BTreeMap<&str, &StreamEntry> {
         self.streams.iter().map(|stream| (stream.name.as_str(), stream)).collect()
     }
@@ -158,15 +190,14 @@ pub fn changed<'p>(from: &'p PlanFiles, to: &'p PlanFiles) -> Vec<&'p str> {
     names.into_iter().filter(|name| old.get(name) != new.get(name)).collect()
 }
 
-/// Prepares a change; `bridges_loaded`: foreign bridges have the static entries of both plans.
+/// Prepares a change.
 ///
 /// # Errors
 /// All reasons for which it cannot start.
 pub fn prepare(
     from: &PlanFiles,
     to: &PlanFiles,
-    settings: Settings,
-    bridges_loaded: bool,
+    settings: &Settings,
 ) -> Result<PreparedChange, Vec<Refusal>> {
     let mut refusals = Vec::new();
     let (old, new) = (from.by_name(), to.by_name());
@@ -180,7 +211,8 @@ pub fn prepare(
         }
         refusals.extend(check_windows(before, after));
     }
-    if !bridges_loaded {
+    refusals.extend(needed(from, to, &settings.without));
+    if !settings.bridges_loaded {
         refusals.extend(bridges(from, to).map(|bridge| Refusal::Bridge { bridge }));
     }
     let names: BTreeSet<&String> = from.files.keys().chain(to.files.keys()).collect();
@@ -211,7 +243,11 @@ pub fn prepare(
     let change = Change {
         from: from.generation,
         to: to.generation,
-        affected: nodes.iter().map(|node| node.node.clone()).collect(),
+        affected: nodes
+            .iter()
+            .map(|node| node.node.clone())
+            .filter(|node| !settings.without.contains(node))
+            .collect(),
         drain_ms: longest.unwrap_or_default().div_ceil(1_000_000).max(1000),
         soak_ms: settings.soak_ms,
         deadline_s: settings.deadline_s,
@@ -259,6 +295,22 @@ fn check_windows(before: &StreamEntry, after: &StreamEntry) -> Option<Refusal> {
             check([Some(old.window), Some(new.window)], vec![&old.delay, &new.delay])
         })
     })
+}
+
+/// Nodes that are left out, each with a stream that requires it.
+fn needed(from: &PlanFiles, to: &PlanFiles, without: &BTreeSet<String>) -> Vec<Refusal> {
+    let is_on_path = |stream: &StreamEntry, node: &str| {
+        let hops = stream.listeners.iter().flat_map(|listener| listener.paths.iter().flatten());
+        hops.flat_map(|hop| hop.split('>')).any(|end| end.split(':').next() == Some(node))
+    };
+    let refusal = |node: &String| {
+        let old = from.streams.iter().find(|stream| stream.talker == *node);
+        let new =
+            to.streams.iter().find(|stream| stream.talker == *node || is_on_path(stream, node));
+        let stream = old.or(new)?.name.clone();
+        Some(Refusal::Needed { node: node.clone(), stream })
+    };
+    without.iter().filter_map(refusal).collect()
 }
 
 /// Foreign bridges whose static entries differ.

@@ -11,6 +11,7 @@
 //! | accept, prove | all acknowledged | the phase after |
 //! | send | all acknowledged, D and the time without loss have passed since | drain |
 //! | accept, prove, send | a refusal, or the deadline has passed, or the old plan is wanted | the phase before |
+//! | send | lost frames, unless the time without loss is 0 | prove |
 //! | drain | all acknowledged | rest of the new plan |
 //! | returning: send to prove, prove to accept | all acknowledged | the phase before |
 //! | returning: accept to rest | all acknowledged, D has passed since | rest |
@@ -51,14 +52,20 @@ impl View<'_> {
     }
 
     fn is_refused(&self) -> bool {
-        self.states.iter().flatten().any(|state| state.refuses(self.current.step))
+        self.states.iter().flatten().any(|state| state.refuses(&self.current))
+    }
+
+    /// Whether streams with new paths lose frames.
+    fn is_lossy(&self) -> bool {
+        let of_step = |state: &&NodeState| state.current == self.current;
+        self.states.iter().flatten().filter(of_step).any(|state| state.lost > 0)
     }
 
     /// Indices of the nodes without an acknowledgement, for people.
     pub fn missing(&self) -> impl Iterator<Item = usize> + '_ {
-        let step = self.current.step;
+        let current = self.current;
         let acknowledges = move |state: &Option<NodeState>| {
-            state.as_ref().is_some_and(|state| state.acknowledges(step))
+            state.as_ref().is_some_and(|state| state.acknowledges(&current))
         };
         let missing = self.states.iter().enumerate().filter(move |(_, state)| !acknowledges(state));
         missing.map(|(index, _)| index)
@@ -142,7 +149,8 @@ impl Controller {
                 _ => Decision::Wait,
             },
             (phase, false) => {
-                let must_return = goal == Goal::Return || view.is_refused();
+                let is_lossy = phase == Phase::Send && waits.soak_ns > 0 && view.is_lossy();
+                let must_return = goal == Goal::Return || view.is_refused() || is_lossy;
                 match current.back() {
                     // Without all acknowledgements a node may be in the phase before: no other is permitted.
                     Some(back) if must_return || view.is_late && !all => Decision::Write(back),
@@ -181,6 +189,9 @@ impl Controller {
 
 /// The record with which a restored store continues: that of the latest step that a node runs, as a new step. `None` unless
 /// all nodes of the fleet have a state, because a missing one may run a later step.
+///
+/// Remove all states before: those of the snapshot say what nodes ran when it was taken. A state that was written since is
+/// true as long as the store has no later record, because its node then follows none.
 #[must_use]
 pub fn adopted(states: &[Option<NodeState>]) -> Option<Current> {
     let states: Option<Vec<&NodeState>> = states.iter().map(Option::as_ref).collect();

@@ -8,14 +8,26 @@
 //! | `plan/GEN/node/NODE/PART` | a part of the node's file, at most [`PART_OCTETS`] | controller, once |
 //! | `plan/TO/from/FROM` | signed [`Change`](crate::record::Change) | controller, once |
 //! | `plan/TO/from/FROM/NODE` | signed [`NodeChange`](crate::record::NodeChange) | controller, once |
+//! | `plan/key/NODE` | signed [`NodeKey`](crate::record::NodeKey) | whoever admits the node |
+//! | `plan/cluster` | signed [`ClusterNumber`](crate::record::ClusterNumber) | controller, after a restore |
+//! | `plan/pause` | signed [`Pause`](crate::record::Pause) | operator |
 //! | `deadline/STEP` | empty, under a lease | controller, in the transaction of the step |
-//! | `state/NODE` | [`NodeState`](crate::NodeState), under the agent's lease | agent, compare of its revision |
-//! | `inventory/NODE` | ports, versions, room of the node | agent |
+//! | `state/NODE` | [`NodeState`](crate::NodeState), signed by the node, under the agent's lease | agent, compare of its revision |
+//! | `inventory/NODE` | signed [`NodeReport`](crate::record::NodeReport) | agent |
 
 use crate::phase::{Generation, Step};
 
 /// The record of all nodes.
 pub const CURRENT: &str = "plan/current";
+
+/// The number of the cluster.
+pub const CLUSTER: &str = "plan/cluster";
+
+/// Exists while no step may be written.
+pub const PAUSE: &str = "plan/pause";
+
+/// Prefix of the keys of all nodes.
+pub const NODE_KEYS: &str = "plan/key/";
 
 /// Prefix of the states of all nodes.
 pub const STATES: &str = "state/";
@@ -72,14 +84,23 @@ pub fn deadline(step: Step) -> String {
     format!("{DEADLINES}{step}")
 }
 
+/// The key of a node.
+#[must_use]
+pub fn node_key(node: &str) -> String {
+    format!("{NODE_KEYS}{node}")
+}
+
 /// The state of a node.
 #[must_use]
 pub fn state(node: &str) -> String {
     format!("{STATES}{node}")
 }
 
-/// The inventory of a node.
+/// Prefix of the reports of all nodes.
+pub const INVENTORIES: &str = "inventory/";
+
+/// The report of a node.
 #[must_use]
 pub fn inventory(node: &str) -> String {
-    format!("inventory/{node}")
+    format!("{INVENTORIES}{node}")
 }

@@ -1,6 +1,6 @@
 //! Records of the store as JSON, and their signatures.
 //!
-//! Everything that configures a node is signed: a controller's key signs, each node has the public key. A signature covers
+//! Everything is signed: what configures a node by the key of the fleet, the state of a node by its own. A signature covers
 //! the kind of the record, so that no record can stand for one of another kind.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::key::{self, PART_OCTETS};
-use crate::phase::{Current, Generation, Phase, Step};
+use crate::phase::{Current, Generation, Phase};
 
 /// Longest record: a request of etcd has at most 1.5 MiB.
 pub const LONGEST_RECORD: usize = 1 << 20;
@@ -65,7 +65,15 @@ impl TryFrom<String> for FileHash {
     }
 }
 
-fn from_hex(text: &str) -> Option<Vec<u8>> {
+/// Octets as hexadecimal digits.
+#[must_use]
+pub fn to_hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// Octets of hexadecimal digits.
+#[must_use]
+pub fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |digit: u8| char::from(digit).to_digit(16);
     let octet = |pair: &[u8]| u8::try_from(digit(pair[0])? << 4 | digit(*pair.get(1)?)?).ok();
     text.as_bytes().chunks(2).map(octet).collect()
@@ -81,7 +89,7 @@ pub struct NodeState {
     pub hash: FileHash,
     /// Whether the node runs the stage of `current`, and proved its paths in the phase prove.
     pub ok: bool,
-    /// Why not; empty otherwise.
+    /// Why not, or which stream lost frames; empty otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
     /// Number of the agent, drawn once for each installation: two nodes of one name differ.
@@ -89,20 +97,56 @@ pub struct NodeState {
     /// Number of new members that counted their probes.
     #[serde(default)]
     pub proved: u32,
+    /// Frames that streams with new paths lost since the node entered the phase send.
+    #[serde(default)]
+    pub lost: u64,
 }
 
 impl NodeState {
-    /// Whether the node runs the stage of this step.
+    /// Whether the node runs the stage of this record. In a store that was restored another record can have its step.
     #[must_use]
-    pub fn acknowledges(&self, step: Step) -> bool {
-        self.current.step == step && self.ok
+    pub fn acknowledges(&self, current: &Current) -> bool {
+        self.current == *current && self.ok
     }
 
-    /// Whether the node refuses the stage of this step.
+    /// Whether the node refuses the stage of this record.
     #[must_use]
-    pub fn refuses(&self, step: Step) -> bool {
-        self.current.step == step && !self.ok
+    pub fn refuses(&self, current: &Current) -> bool {
+        self.current == *current && !self.ok
     }
+}
+
+/// A member that no longer gets frames.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SilentMember {
+    /// The stream of the node's file.
+    pub stream: String,
+    /// The port.
+    pub port: String,
+}
+
+/// What a node reports beside its state: the record `inventory/NODE`. It has no lease, and decides nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeReport {
+    /// Version of its agent.
+    pub version: String,
+    /// When, by its own clock, in seconds since 1970.
+    pub seen_s: u64,
+    /// Streams that it has.
+    pub streams: u64,
+    /// Members that no longer get frames.
+    pub silent: u64,
+    /// The first of them.
+    pub members: Vec<SilentMember>,
+    /// Ports without a link.
+    pub ports_down: Vec<String>,
+}
+
+impl NodeReport {
+    /// Members and ports that a report names.
+    pub const NAMED: usize = 200;
 }
 
 /// The file of a node in a plan.
@@ -171,6 +215,33 @@ impl NodeChange {
     pub fn hash(&self, phase: Phase) -> FileHash {
         self.hashes[phase as usize]
     }
+}
+
+/// The key with which a node signs its states: the record `plan/key/NODE`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeKey {
+    /// The node.
+    pub node: String,
+    /// Its public key, hexadecimal.
+    pub public: String,
+}
+
+/// The cluster of etcd that holds the fleet: the record `plan/cluster`. One that was restored from a snapshot has another
+/// number, and states of the time of the snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterNumber {
+    /// The number, as responses have it.
+    pub number: u64,
+}
+
+/// No step is written while it exists: the record `plan/pause`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// Why, for people.
+    pub why: String,
 }
 
 /// Signs records.
@@ -262,7 +333,24 @@ impl Record for NodeState {
 
     fn check(&self) -> Result<(), String> {
         Current::check(self.current).map_err(|error| error.to_string())?;
-        bound("length of why", self.why.len(), LONGEST_REASON)
+        bound("length of why", self.why.len(), LONGEST_REASON)?;
+        plain("why", &self.why)
+    }
+}
+
+impl Record for NodeReport {
+    const KIND: &'static str = "report";
+
+    fn key(&self) -> Option<String> {
+        None
+    }
+
+    fn check(&self) -> Result<(), String> {
+        bound("number of members", self.members.len(), Self::NAMED)?;
+        bound("number of ports_down", self.ports_down.len(), Self::NAMED)?;
+        plain("version", &self.version)?;
+        let names = self.members.iter().flat_map(|member| [&member.stream, &member.port]);
+        names.chain(&self.ports_down).try_for_each(|name| plain("a name", name))
     }
 }
 
@@ -329,9 +417,55 @@ impl Record for NodeChange {
     }
 }
 
+impl Record for NodeKey {
+    const KIND: &'static str = "key";
+
+    fn key(&self) -> Option<String> {
+        Some(key::node_key(&self.node))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        node_name(&self.node)?;
+        bound("length of public", self.public.len(), 128)
+    }
+}
+
+impl Record for ClusterNumber {
+    const KIND: &'static str = "cluster";
+
+    fn key(&self) -> Option<String> {
+        Some(key::CLUSTER.into())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Record for Pause {
+    const KIND: &'static str = "pause";
+
+    fn key(&self) -> Option<String> {
+        Some(key::PAUSE.into())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        bound("length of why", self.why.len(), LONGEST_REASON)?;
+        plain("why", &self.why)
+    }
+}
+
 fn bound<T: PartialOrd + fmt::Display>(what: &str, value: T, most: T) -> Result<(), String> {
     match value > most {
         true => Err(format!("{what} is {value}, more than {most}")),
+        false => Ok(()),
+    }
+}
+
+/// Terminals obey control characters.
+fn plain(what: &str, text: &str) -> Result<(), String> {
+    match text.chars().any(char::is_control) {
+        true => Err(format!("{what} has control characters")),
         false => Ok(()),
     }
 }
@@ -367,8 +501,7 @@ pub fn encode<R: Record>(record: &R) -> Vec<u8> {
 #[must_use]
 pub fn seal<R: Record>(record: &R, signer: &impl Signer) -> Vec<u8> {
     let record = serde_json::to_string(record).expect("records have text keys");
-    let signature = signer.sign(&message(R::KIND, &record));
-    let signature = signature.iter().map(|octet| format!("{octet:02x}")).collect();
+    let signature = to_hex(&signer.sign(&message(R::KIND, &record)));
     serde_json::to_vec(&SealedRecord { record, signature }).expect("text")
 }
 

@@ -577,6 +577,11 @@ fn inline_table(table: &Table) -> String {
     format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
 }
 
+/// The number of streams of a file of `onbeat plan`.
+pub(crate) fn count_streams(text: &str) -> usize {
+    NodeText::split(text).streams.len()
+}
+
 /// The file of a node in a batch: the streams of `new` that are chosen, by the name of their part, and the others of `old`.
 pub(crate) fn select(
     old: Option<&str>,

@@ -95,6 +95,41 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The names of all events.
+    pub const NAMES: [&'static str; 11] = [
+        "attached",
+        "priority-changed",
+        "foreign-interrupts",
+        "interface-missing",
+        "scan-partial",
+        "limits-full",
+        "table-full",
+        "ledger-full",
+        "restored",
+        "setting-changed",
+        "setting-failed",
+    ];
+
+    /// Its name, as in JSON.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Attached { .. } => Self::NAMES[0],
+            Self::PriorityChanged { .. } => Self::NAMES[1],
+            Self::ForeignInterrupts { .. } => Self::NAMES[2],
+            Self::InterfaceMissing { .. } => Self::NAMES[3],
+            Self::ScanPartial => Self::NAMES[4],
+            Self::LimitsFull { .. } => Self::NAMES[5],
+            Self::TableFull { .. } => Self::NAMES[6],
+            Self::LedgerFull { .. } => Self::NAMES[7],
+            Self::Restored { .. } => Self::NAMES[8],
+            Self::SettingChanged { .. } => Self::NAMES[9],
+            Self::SettingFailed { .. } => Self::NAMES[10],
+        }
+    }
+}
+
 /// What interrupts a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -380,6 +415,10 @@ mod tests {
             Event::LedgerFull { unrecorded_ns: 1 },
             Event::Restored { restored: 1, failed: 0 },
         ];
+        assert_eq!(events.len(), Event::NAMES.len());
+        for event in &events {
+            assert_eq!(serde_json::to_value(event).unwrap()["event"], event.name());
+        }
         let mut shown: Vec<_> =
             events.iter().map(|event| serde_json::to_value(event).unwrap()).collect();
         shown.push(serde_json::to_value(usage()).unwrap());

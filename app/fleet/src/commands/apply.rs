@@ -1,20 +1,22 @@
 //! `onbeat fleet apply`, `rollback`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use onbeat_plan::manifest::Manifest;
 use onbeat_report::format::{count, count_of};
 use onbeat_rollout::change::{self, PlanFiles, PreparedChange, Settings};
 use onbeat_rollout::controller::Goal;
-use onbeat_rollout::record::{Change, FileHash, LONGEST_FILE};
+use onbeat_rollout::record::{Change, FileHash, LONGEST_FILE, NodeState};
 use onbeat_rollout::store::Keys;
 use onbeat_rollout::{Current, Generation, Phase, key};
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output::print;
 
-use super::FleetOption;
-use crate::controller::{self, End};
+use super::{FleetOption, pause};
+use crate::controller::{self, End, Reader};
 use crate::credentials::{Credentials, PublicKey, SigningKey};
 use crate::disk;
 use crate::error::Error;
@@ -24,37 +26,92 @@ use crate::store::EtcdStore;
 /// Nodes that a line names.
 const NAMED: usize = 3;
 
+/// Time without an answer of the store after which people are told.
+const AWAY: Duration = Duration::from_secs(2);
+
 /// Longest manifest of `onbeat plan`.
 const LONGEST_PLAN: u64 = 1 << 30;
 
-/// Roll a plan out
-///
-/// Nodes accept frames of both plans, prove new paths by probes, send along them, and remove old paths. A refusal, a dead
-/// node or a missed deadline before that returns the roll-out. Ctrl-C leaves all nodes in a safe state; --continue goes on.
+/// How a plan is rolled out.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  onbeat fleet apply plan-2
-  onbeat fleet apply plan-2 --soak 60 --deadline 60
-  onbeat fleet apply --continue
-
-Exit status: 0 all nodes run the plan; 1 the change is refused, or the roll-out returned; 2 error.")]
-pub(crate) struct Apply {
-    /// Directory that `onbeat plan -o` wrote
-    #[arg(value_name = "PLAN", required_unless_present = "continue")]
-    plan: Option<PathBuf>,
-    /// Complete the roll-out that is under way
-    #[arg(long, conflicts_with = "plan")]
-    r#continue: bool,
-    /// Seconds for which new paths are used before old ones are removed
+pub(super) struct RolloutOptions {
+    /// Seconds without lost frames before old paths are removed; 0: losses do not return the roll-out
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=86_400))]
     soak: u32,
     /// Seconds within which nodes must acknowledge a phase
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(5..=86_400))]
     deadline: u32,
+    /// Change one stream first, then this number or share of the changed streams at a time
+    #[arg(long, value_name = "STREAMS|PERCENT%")]
+    batch: Option<BatchSize>,
+    /// Do not wait for this node, which is dead, and forwards nothing (repeatable)
+    #[arg(long, value_name = "NODE")]
+    without: Vec<String>,
     /// Foreign bridges have the static entries of both plans
     #[arg(long)]
     bridges_loaded: bool,
+}
+
+impl RolloutOptions {
+    pub(super) fn settings(&self) -> Settings {
+        Settings {
+            soak_ms: u64::from(self.soak) * 1000,
+            deadline_s: self.deadline,
+            bridges_loaded: self.bridges_loaded,
+            without: self.without.iter().cloned().collect(),
+        }
+    }
+}
+
+/// Streams that change together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BatchSize {
+    Streams(usize),
+    Percent(usize),
+}
+
+impl FromStr for BatchSize {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        let number = |text: &str| text.parse::<usize>().ok().filter(|number| *number > 0);
+        let percent = text.strip_suffix('%').and_then(number).filter(|percent| *percent <= 100);
+        let size = percent.map(Self::Percent).or_else(|| number(text).map(Self::Streams));
+        size.ok_or("a number of streams from 1, or a share from 1% to 100%")
+    }
+}
+
+impl BatchSize {
+    /// Streams of each batch, given all that change.
+    fn of(self, all: usize) -> usize {
+        match self {
+            Self::Streams(streams) => streams,
+            Self::Percent(percent) => (all * percent).div_ceil(100),
+        }
+    }
+}
+
+/// Roll a plan out
+///
+/// Nodes accept frames of both plans, prove new paths by probes, send along them, and remove old paths. A refusal, a dead
+/// node, lost frames or a missed deadline before that return the roll-out. Ctrl-C leaves all nodes in a safe state.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat fleet apply plan-2
+  onbeat fleet apply plan-2 --batch 10% --soak 60 --deadline 60
+  onbeat fleet apply --continue
+
+Exit status: 0 all nodes run the plan; 1 the change is refused, or the roll-out returned or pauses; 2 error.")]
+pub(crate) struct Apply {
+    /// Directory that `onbeat plan -o` wrote
+    #[arg(value_name = "PLAN", required_unless_present = "continue")]
+    plan: Option<PathBuf>,
+    /// Complete the roll-out that is under way: after Ctrl-C, a pause, or a restore of the store
+    #[arg(long, conflicts_with = "plan")]
+    r#continue: bool,
+    #[command(flatten)]
+    options: RolloutOptions,
     #[command(flatten)]
     fleet: FleetOption,
 }
@@ -74,9 +131,8 @@ pub(crate) struct Rollback {
     /// Number of the plan (see `history`)
     #[arg(value_name = "GENERATION")]
     generation: Option<Generation>,
-    /// Foreign bridges have the static entries of both plans
-    #[arg(long)]
-    bridges_loaded: bool,
+    #[command(flatten)]
+    options: RolloutOptions,
     #[command(flatten)]
     fleet: FleetOption,
 }
@@ -84,7 +140,7 @@ pub(crate) struct Rollback {
 /// An open fleet.
 pub(super) struct OpenFleet {
     pub(super) store: EtcdStore,
-    signer: SigningKey,
+    pub(super) signer: SigningKey,
     pub(super) public: PublicKey,
 }
 
@@ -105,58 +161,117 @@ impl OpenFleet {
         from: Option<Generation>,
         deadline_s: u32,
     ) -> Result<CommandResult> {
-        let mut last = None;
-        let report = |fleet: &controller::Fleet| {
-            let Current { step, from, to, phase, .. } = fleet.current;
-            let (missing, all) = (fleet.missing(), fleet.nodes.len());
-            let waits = match &missing[..] {
-                [] => String::new(),
-                [some @ .., last] if some.len() < NAMED => {
-                    let names: Vec<&str> = some.iter().chain([last]).copied().collect();
-                    format!("; waits for {}", names.join(", "))
-                }
-                [first, rest @ ..] => format!("; waits for {first} and {} more", rest.len()),
-            };
-            let missing = missing.len();
-            let refused = fleet.nodes.iter().find_map(|(node, state)| {
-                let state = state.as_ref().filter(|state| state.refuses(step))?;
-                Some(format!("; {node} refuses: {}", state.why))
-            });
-            let line = format!(
-                "step {step}: {phase} of plan {from} to {to}, {}{waits}{}\n",
-                count_of((all - missing) as u64, all as u64, "node"),
-                refused.unwrap_or_default()
-            );
-            if last.as_ref() != Some(&line) {
-                // The roll-out goes on without a reader.
-                let _ = print(&line);
-                last = Some(line);
-            }
-        };
+        let mut progress = Progress::default();
         let end = controller::run(
             &mut self.store,
             (&self.signer, &self.public),
             (goal, from),
             deadline_s,
-            report,
+            |read| progress.report(read),
         )?;
         let text = match end {
             End::Done => "all nodes run the new plan\n",
             End::Returned => "all nodes run the old plan\n",
             End::Idle => "no roll-out is under way\n",
+            End::Paused => "the fleet is paused; go on with `onbeat fleet apply --continue`\n",
         };
         print(text)?;
         let is_wanted = match end {
             End::Done => goal != Goal::Return,
             End::Returned => goal == Goal::Return,
             End::Idle => true,
+            End::Paused => false,
         };
         Ok(CommandResult::good_if(is_wanted))
     }
 
-    /// Rolls out a plan that the store has.
-    fn reach(&mut self, prepared: &PreparedChange) -> Result<CommandResult> {
-        files::upload_change(&mut self.store, &self.signer, prepared)?;
+    /// The present record. While no other roll-out may start, an error.
+    pub(super) fn at_rest(&mut self) -> Result<Current> {
+        let fleet = Reader::default().read(&mut self.store, &self.public)?;
+        if fleet.is_restored {
+            return Err(Error::Restored(fleet.current.step).into());
+        }
+        if let Some(why) = fleet.pause {
+            return Err(Error::Paused(why).into());
+        }
+        match fleet.current.phase {
+            Phase::Rest => Ok(fleet.current),
+            _ => Err(Error::Busy(fleet.current).into()),
+        }
+    }
+
+    /// Rolls out a plan from the one that runs, in batches. `text`: its manifest, unless the store has it.
+    pub(super) fn change(
+        &mut self,
+        from: PlanFiles,
+        to: &PlanFiles,
+        text: Option<&str>,
+        options: &RolloutOptions,
+    ) -> Result<CommandResult> {
+        let settings = options.settings();
+        // Refused before anything is written.
+        let Some(mut whole) = prepare(&from, to, &settings)? else {
+            return Ok(CommandResult::Negative);
+        };
+        let all = change::changed(&from, to).len();
+        let size = options.batch.map_or(all, |size| size.of(all));
+        let mut batches = Vec::new();
+        let (mut from, mut count) = (from, if options.batch.is_some() { 1 } else { all });
+        loop {
+            let changed = change::changed(&from, to);
+            let Some(names) = changed.get(..count).filter(|_| count < changed.len()) else { break };
+            let names: BTreeSet<&str> = names.iter().copied().collect();
+            let generation = from.generation.max(to.generation) + 1;
+            let batch = from.with_streams(to, &names, generation);
+            let Some(prepared) = prepare(&from, &batch, &settings)? else {
+                return Ok(CommandResult::Negative);
+            };
+            let part = count_of(names.len() as u64, changed.len() as u64, "stream");
+            print(&format!("batch {}: {part}\n", batches.len() + 1))?;
+            let manifest = serde_json::to_string(&batch.manifest())?;
+            let generation = self.store_plan(&batch, &manifest)?;
+            let result = self.reach(prepared, generation)?;
+            if result != CommandResult::Success {
+                return Ok(result);
+            }
+            batches.push(generation);
+            from = PlanFiles { generation, ..batch };
+            count = size;
+        }
+        let prepared = match batches.is_empty() {
+            true => Some(whole.clone()),
+            false => prepare(&from, to, &settings)?,
+        };
+        let Some(prepared) = prepared else { return Ok(CommandResult::Negative) };
+        let generation = match text {
+            Some(text) => self.store_plan(to, text)?,
+            None => to.generation,
+        };
+        let first = prepared.change.from;
+        let result = self.reach(prepared, generation)?;
+        if result == CommandResult::Success {
+            // A rollback returns to the plan before the batches.
+            if first != whole.change.from {
+                whole.set_generation(generation);
+                files::upload_change(&mut self.store, &self.signer, &whole)?;
+            }
+            files::remove_former(&mut self.store, generation, &batches)?;
+        }
+        Ok(result)
+    }
+
+    /// Writes a plan; returns its number.
+    fn store_plan(&mut self, plan: &PlanFiles, manifest: &str) -> Result<Generation> {
+        let all = plan.files.len();
+        let uploaded = |number| tracing::info!("{number} of {all} files are in the store");
+        let first = plan.generation;
+        Ok(files::upload(&mut self.store, &self.signer, first, manifest, &plan.files, uploaded)?)
+    }
+
+    /// Rolls out a plan that the store has under this number.
+    fn reach(&mut self, mut prepared: PreparedChange, to: Generation) -> Result<CommandResult> {
+        prepared.set_generation(to);
+        files::upload_change(&mut self.store, &self.signer, &prepared)?;
         let Change { from, to, affected, deadline_s, .. } = &prepared.change;
         let nodes = count(affected.len() as u64, "node");
         print(&format!("plan {from} to {to}: the files of {nodes} change\n"))?;
@@ -164,14 +279,70 @@ impl OpenFleet {
     }
 }
 
+/// Lines that show a roll-out to people.
+#[derive(Default)]
+struct Progress {
+    last: String,
+    /// Since when the store has not answered.
+    away: Option<Instant>,
+}
+
+impl Progress {
+    fn report(&mut self, read: std::result::Result<&controller::Fleet, &Error>) {
+        let line = match read {
+            Ok(fleet) => {
+                self.away = None;
+                line(fleet)
+            }
+            Err(error) => {
+                let since = *self.away.get_or_insert_with(Instant::now);
+                if since.elapsed() < AWAY {
+                    return;
+                }
+                format!("{error}; the roll-out goes on when it answers\n")
+            }
+        };
+        if self.last != line {
+            // The roll-out goes on without a reader.
+            let _ = print(&line);
+            self.last = line;
+        }
+    }
+}
+
+fn line(fleet: &controller::Fleet) -> String {
+    let current = &fleet.current;
+    let Current { step, from, to, phase, .. } = current;
+    let (missing, all) = (fleet.missing(), fleet.nodes.len());
+    let waits = match &missing[..] {
+        [] => String::new(),
+        [some @ .., last] if some.len() < NAMED => {
+            let names: Vec<&str> = some.iter().chain([last]).copied().collect();
+            format!("; waits for {}", names.join(", "))
+        }
+        [first, rest @ ..] => format!("; waits for {first} and {} more", rest.len()),
+    };
+    let said = |word: &str, is_said: fn(&NodeState, &Current) -> bool| {
+        let found = fleet.nodes.iter().find_map(|(node, state)| {
+            let state = state.as_ref().filter(|state| is_said(state, current))?;
+            Some(format!("; {node} {word}: {}", state.why))
+        });
+        found.unwrap_or_default()
+    };
+    let refused = said("refuses", NodeState::refuses);
+    let lossy = said("loses frames", |state, current| state.current == *current && state.lost > 0);
+    let here = all - missing.len();
+    let nodes = count_of(here as u64, all as u64, "node");
+    format!("step {step}: {phase} of plan {from} to {to}, {nodes}{waits}{refused}{lossy}\n")
+}
+
 /// Prepares a change; `None`: it is refused, for reasons that were printed.
 fn prepare(
     from: &PlanFiles,
     to: &PlanFiles,
-    settings: Settings,
-    bridges_loaded: bool,
+    settings: &Settings,
 ) -> Result<Option<PreparedChange>> {
-    match change::prepare(from, to, settings, bridges_loaded) {
+    match change::prepare(from, to, settings) {
         Ok(prepared) => Ok(Some(prepared)),
         Err(refusals) => {
             let lines: Vec<String> =
@@ -183,7 +354,7 @@ fn prepare(
 }
 
 /// Reads what `onbeat plan -o` wrote, with the text of its manifest.
-fn read_plan(directory: &Path) -> Result<(String, Manifest, BTreeMap<String, String>)> {
+pub(super) fn read_plan(directory: &Path) -> Result<(String, Manifest, BTreeMap<String, String>)> {
     let path = directory.join("manifest.json");
     let text = disk::read(&path, LONGEST_PLAN)?;
     let manifest = Manifest::parse(&text, &path.display().to_string()).map_err(Failure::new)?;
@@ -214,61 +385,50 @@ fn read_plan(directory: &Path) -> Result<(String, Manifest, BTreeMap<String, Str
 impl Apply {
     pub(crate) fn execute(self) -> Result<CommandResult> {
         let mut fleet = OpenFleet::open(&self.fleet)?;
-        let current = controller::read(&mut fleet.store, &fleet.public, &mut None)?.current;
         let Some(directory) = &self.plan else {
-            return fleet.run(Goal::Continue, None, self.deadline);
+            pause::end(&mut fleet.store)?;
+            return fleet.run(Goal::Continue, None, self.options.deadline);
         };
         let (text, manifest, files) = read_plan(directory)?;
-        let is_resting = current.phase == Phase::Rest;
-        if !is_resting {
+        let read = Reader::default().read(&mut fleet.store, &fleet.public)?;
+        let current = read.current;
+        if current.phase != Phase::Rest && !read.is_restored && read.pause.is_none() {
             let running = files::manifest(&mut fleet.store, &fleet.public, current.to)?;
             // The same plan once more: its roll-out goes on.
-            return match running.plan == FileHash::of(&text) && !current.is_returning() {
-                true => fleet.run(Goal::Continue, None, self.deadline),
-                false => Err(Error::Busy(current).into()),
-            };
+            if running.plan == FileHash::of(&text) && !current.is_returning() {
+                return fleet.run(Goal::Continue, None, self.options.deadline);
+            }
         }
+        let current = fleet.at_rest()?;
         let from = files::plan(&mut fleet.store, &fleet.public, current.from)?;
         if from.files == files && from.streams == manifest.streams {
             print(&format!("plan {} is this one: nothing to change\n", current.from))?;
             return Ok(CommandResult::Success);
         }
-        let settings = Settings { soak_ms: u64::from(self.soak) * 1000, deadline_s: self.deadline };
-        // Refused before anything is written.
-        let first = current.from.max(current.to) + 1;
-        let to = PlanFiles::new(first, manifest, files);
-        let Some(mut prepared) = prepare(&from, &to, settings, self.bridges_loaded)? else {
-            return Ok(CommandResult::Negative);
-        };
-        let all = to.files.len();
-        let uploaded = |number| tracing::info!("{number} of {all} files are in the store");
-        let (store, signer) = (&mut fleet.store, &fleet.signer);
-        prepared.set_generation(files::upload(store, signer, first, &text, &to.files, uploaded)?);
-        fleet.reach(&prepared)
+        let to = PlanFiles::new(current.from + 1, manifest, files);
+        fleet.change(from, &to, Some(&text), &self.options)
     }
 }
 
 impl Rollback {
     pub(crate) fn execute(self) -> Result<CommandResult> {
         let mut fleet = OpenFleet::open(&self.fleet)?;
-        let current = controller::read(&mut fleet.store, &fleet.public, &mut None)?.current;
-        let settings = Settings { soak_ms: 10_000, deadline_s: 30 };
-        if current.phase != Phase::Rest {
+        let read = Reader::default().read(&mut fleet.store, &fleet.public)?;
+        let current = read.current;
+        if current.phase != Phase::Rest && !read.is_restored {
             if self.generation.is_some_and(|wanted| wanted != current.from) {
                 return Err(Error::Busy(current).into());
             }
-            if current.phase == Phase::Drain {
-                print("old paths are being removed: complete it with --continue, then return\n")?;
-                return Ok(CommandResult::Negative);
-            }
-            return fleet.run(Goal::Return, None, settings.deadline_s);
+            pause::end(&mut fleet.store)?;
+            return fleet.run(Goal::Return, None, self.options.deadline);
         }
+        let current = fleet.at_rest()?;
         let to = match self.generation {
-            Some(generation) => generation,
+            Some(to) => to,
             None => match before(&mut fleet.store, current.from)? {
-                Some(generation) => generation,
+                Some(to) => to,
                 None => {
-                    print(&format!("there is no plan before plan {}\n", current.from))?;
+                    print("no former plan is in the store\n")?;
                     return Ok(CommandResult::Negative);
                 }
             },
@@ -280,10 +440,7 @@ impl Rollback {
         }
         let from = files::plan(&mut fleet.store, &fleet.public, current.from)?;
         let to = files::plan(&mut fleet.store, &fleet.public, to)?;
-        match prepare(&from, &to, settings, self.bridges_loaded)? {
-            Some(prepared) => fleet.reach(&prepared),
-            None => Ok(CommandResult::Negative),
-        }
+        fleet.change(from, &to, None, &self.options)
     }
 }
 
@@ -292,9 +449,14 @@ fn before(store: &mut EtcdStore, generation: Generation) -> Result<Option<Genera
     let prefix = format!("plan/{generation}/from/");
     let mut changes = files::read_all(store, &Keys::Prefix(prefix.clone()))?;
     changes.sort_by_key(|change| change.mod_revision);
-    let from = changes.iter().rev().find_map(|change| {
+    for change in changes.iter().rev() {
         // Changes of single nodes are below.
-        change.key.strip_prefix(&prefix)?.parse::<Generation>().ok()
-    });
-    Ok(from.filter(|from| *from != 0))
+        let from =
+            change.key.strip_prefix(&prefix).and_then(|from| from.parse::<Generation>().ok());
+        let Some(from) = from.filter(|from| *from != 0) else { continue };
+        if files::read_one(store, &key::manifest(from))?.is_some() {
+            return Ok(Some(from));
+        }
+    }
+    Ok(None)
 }

@@ -1,18 +1,21 @@
-//! `onbeat fleet init`, `invite`, `agent`
+//! `onbeat fleet init`, `invite`, `join`, `revoke`, `agent`
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use onbeat_etcd::{Access, Client, Error as EtcdError, Permission, Range};
-use onbeat_rollout::record::{self};
-use onbeat_rollout::store::{Condition, Operation, Store, Transaction};
+use onbeat_rollout::record::{self, ClusterNumber};
+use onbeat_rollout::store::{Condition, Keys, Operation, Store, Transaction};
 use onbeat_rollout::{Current, key};
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output::print;
 
 use super::FleetOption;
 use crate::agent;
-use crate::credentials::{Credentials, ROOT};
-use crate::error::Error;
+use crate::credentials::{Admission, Application, Credentials, NodeSecrets, ROOT};
+use crate::error::{self, Error};
+use crate::join::{self, Invitation, Token};
 use crate::store::EtcdStore;
 
 /// Create the keys of a fleet, and set up its store
@@ -34,22 +37,66 @@ pub(crate) struct Init {
     fleet: FleetOption,
 }
 
-/// Admit a node to the fleet, and create its credentials
+/// Admit a node to the fleet
 ///
-/// Adds a user and role for the node to etcd. Copy the directory to the node, readable by its agent only.
+/// With --listen, prints a token and waits until the node joins with it: its keys are created there. With --output, creates
+/// its credentials here; copy them to the node, readable by its agent only.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  onbeat fleet invite relay1 -o relay1
+  onbeat fleet invite relay1 --listen 10.0.0.1:2378
   onbeat fleet invite relay1 -o relay1 --fleet ./fleet
 
-Exit status: 0 success; 2 error (the store cannot be reached, or the directory exists).")]
+Exit status: 0 the node is admitted; 1 no node joined in time; 2 error.")]
 pub(crate) struct Invite {
     /// Name of the node, as in its file and in plans
     node: String,
+    /// Address and port of this machine at which the node joins
+    #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "output")]
+    listen: Option<SocketAddr>,
+    /// Minutes for which the token is valid
+    #[arg(long, value_name = "MINUTES", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=1440), conflicts_with = "output")]
+    valid: u64,
     /// Directory for the credentials of the node
-    #[arg(short, long, value_name = "DIRECTORY")]
+    #[arg(short, long, value_name = "DIRECTORY", conflicts_with = "listen")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    fleet: FleetOption,
+}
+
+/// Join a fleet by a token
+///
+/// Creates the keys of this node, and has them certified by the machine that invites it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat fleet join 10.0.0.1:2378 --token onbeat1.4f1c... -o /etc/onbeat/fleet-node
+
+Exit status: 0 success; 2 error (wrong or old token, or the directory exists).")]
+pub(crate) struct Join {
+    /// Address and port at which `onbeat fleet invite` waits
+    address: SocketAddr,
+    /// What it printed
+    #[arg(long)]
+    token: Token,
+    /// Directory for the credentials of this node
+    #[arg(short, long, value_name = "DIRECTORY", default_value = "/etc/onbeat/fleet-node")]
     output: PathBuf,
+}
+
+/// Exclude a node: its credentials are void
+///
+/// The node continues with what it runs; its agent can no longer read plans or acknowledge. Without a plan that uses other
+/// nodes, roll-outs wait for it: see --without of `apply`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat fleet revoke relay1
+
+Exit status: 0 success; 2 error.")]
+pub(crate) struct Revoke {
+    /// Name of the node
+    node: String,
     #[command(flatten)]
     fleet: FleetOption,
 }
@@ -97,9 +144,9 @@ async fn set_up_users(client: &Client) -> onbeat_etcd::Result<()> {
 }
 
 /// A node reads all plans, and writes its own keys.
-async fn admit(client: &Client, node: &str) -> onbeat_etcd::Result<()> {
+async fn permit(client: &Client, node: &str) -> onbeat_etcd::Result<()> {
     let permission = |kind, keys| Permission { kind, keys };
-    let role = format!("node-{node}");
+    let role = role(node);
     let permissions = [
         permission(Access::Read, Range::prefix("plan/")),
         permission(Access::ReadWrite, Range::key(key::state(node))),
@@ -112,6 +159,41 @@ async fn admit(client: &Client, node: &str) -> onbeat_etcd::Result<()> {
         client.permit(&role, permission).await?;
     }
     once(client.grant_role(node, &role).await)
+}
+
+fn role(node: &str) -> String {
+    format!("node-{node}")
+}
+
+/// Admits a node to the store. Its former credentials, if it has some, are void: their states are not signed by this key.
+fn admit(
+    credentials: &Credentials,
+    store: &mut EtcdStore,
+    node: &str,
+    application: &Application,
+) -> error::Result<Admission> {
+    let node_key = application.node_key(node)?;
+    let admission = credentials.admit(node, application)?;
+    if credentials.tls()?.is_some() {
+        store.run(|client| permit(client, node))?;
+    }
+    let value = record::seal(&node_key, &credentials.signing_key()?);
+    let put = Operation::Put { key: key::node_key(node), value, lease: 0 };
+    store.transact(&Transaction { success: vec![put], ..Transaction::default() })?;
+    Ok(admission)
+}
+
+fn check_node(node: &str) -> Result<()> {
+    if !key::is_node_name(node) {
+        return Err(Failure::new(format!(
+            "{node:?} is not a name of a node: 1 to 63 letters, digits, \"-\", \"_\" and \".\""
+        )));
+    }
+    if node == ROOT {
+        let fault = "\"root\" is the user of the controller; name the node otherwise";
+        return Err(Failure::new(fault));
+    }
+    Ok(())
 }
 
 impl Init {
@@ -136,13 +218,14 @@ impl Init {
         if credentials.tls()?.is_some() {
             store.run(set_up_users).map_err(Error::from)?;
         }
+        let number = store.transact(&Transaction::default()).map_err(Error::from)?.cluster;
+        let put = |key: &str, value| Operation::Put { key: key.into(), value, lease: 0 };
         let first = Transaction {
             compare: vec![Condition::CreateRevision(key::CURRENT.into(), 0)],
-            success: vec![Operation::Put {
-                key: key::CURRENT.into(),
-                value: record::seal(&Current::FIRST, &signer),
-                lease: 0,
-            }],
+            success: vec![
+                put(key::CURRENT, record::seal(&Current::FIRST, &signer)),
+                put(key::CLUSTER, record::seal(&ClusterNumber { number }, &signer)),
+            ],
             ..Transaction::default()
         };
         store.transact(&first).map_err(Error::from)?;
@@ -167,28 +250,89 @@ fn check_version(version: &str) -> Result<()> {
 
 impl Invite {
     pub(crate) fn execute(self) -> Result<CommandResult> {
-        if !key::is_node_name(&self.node) {
-            return Err(Failure::new(format!(
-                "{:?} is not a name of a node: 1 to 63 letters, digits, \"-\", \"_\" and \".\"",
-                self.node
-            )));
-        }
-        if self.node == ROOT {
-            return Err(Failure::new(
-                "\"root\" is the user of the controller; name the node otherwise",
-            ));
-        }
+        check_node(&self.node)?;
         let credentials = Credentials::open(&self.fleet.fleet)?;
-        let store = EtcdStore::new(&credentials)?;
-        if credentials.tls()?.is_some() {
-            store.run(|client| admit(client, &self.node)).map_err(Error::from)?;
-        }
-        credentials.invite(&self.node, &self.output)?;
+        let mut store = EtcdStore::new(&credentials)?;
+        let Some(output) = &self.output else {
+            return self.listen(&credentials, &mut store);
+        };
+        let secrets = NodeSecrets::generate()?;
+        let application = secrets.application()?;
+        secrets.save(&admit(&credentials, &mut store, &self.node, &application)?, output)?;
         print(&format!(
             "node {:?} may join; copy {} to it, and run there: onbeat fleet agent DIRECTORY\n",
             self.node,
+            output.display()
+        ))?;
+        Ok(CommandResult::Success)
+    }
+
+    fn listen(&self, credentials: &Credentials, store: &mut EtcdStore) -> Result<CommandResult> {
+        let address =
+            self.listen.ok_or_else(|| Failure::new("--listen or --output is required"))?;
+        // What would fail later fails now.
+        store.run(Client::status).map_err(Error::from)?;
+        let invitation = Invitation::new(credentials, address)?;
+        print(&format!(
+            "run on {}, within {} min:\n\n  onbeat fleet join {} --token {}\n\n",
+            self.node,
+            self.valid,
+            invitation.address()?,
+            invitation.token()
+        ))?;
+        let Some(applicant) = invitation.wait(Duration::from_secs(60 * self.valid))? else {
+            print("no node joined; the token is void\n")?;
+            return Ok(CommandResult::Negative);
+        };
+        let admitted = admit(credentials, store, &self.node, applicant.application());
+        applicant.answer(&admitted);
+        admitted?;
+        print(&format!("node {:?} has joined\n", self.node))?;
+        Ok(CommandResult::Success)
+    }
+}
+
+impl Join {
+    pub(crate) fn execute(self) -> Result<CommandResult> {
+        let secrets = NodeSecrets::generate()?;
+        let admission = join::apply(self.address, &self.token, &secrets.application()?)?;
+        let node = secrets.save(&admission, &self.output)?;
+        print(&format!(
+            "this node is {node:?}; its keys are in {}, run: onbeat fleet agent {}\n",
+            self.output.display(),
             self.output.display()
         ))?;
+        Ok(CommandResult::Success)
+    }
+}
+
+/// Whether a request failed because there is nothing to remove.
+fn is_absent(error: &EtcdError) -> bool {
+    matches!(error, EtcdError::Refused { message, .. } if message.contains("not found"))
+}
+
+impl Revoke {
+    pub(crate) fn execute(self) -> Result<CommandResult> {
+        check_node(&self.node)?;
+        let credentials = Credentials::open(&self.fleet.fleet)?;
+        let mut store = EtcdStore::new(&credentials)?;
+        let keys = [key::node_key(&self.node), key::state(&self.node), key::inventory(&self.node)];
+        let read = store.transact(&Transaction::read([Keys::One(keys[0].clone())]));
+        if read.map_err(Error::from)?.reads.iter().all(Vec::is_empty) {
+            return Err(Failure::new(format!(
+                "no node {:?} was invited; see `onbeat fleet status`",
+                self.node
+            )));
+        }
+        let removed = keys.map(|key| Operation::Delete(Keys::One(key))).to_vec();
+        let removed = Transaction { success: removed, ..Transaction::default() };
+        store.transact(&removed).map_err(Error::from)?;
+        if credentials.tls()?.is_some() {
+            let user = store.run(|client| client.remove_user(&self.node));
+            user.or_else(|error| if is_absent(&error) { Ok(()) } else { Err(error) })
+                .map_err(Error::from)?;
+        }
+        print(&format!("the credentials of node {:?} are void\n", self.node))?;
         Ok(CommandResult::Success)
     }
 }

@@ -292,8 +292,8 @@ mod tests {
                     "streams" => "99",
                     "compare" => "router",
                     "beside" => "rps",
-                    // A flag.
-                    "deadlines-only" => "",
+                    // Flags.
+                    "deadlines-only" | "no-nodes" => "",
                     _ => "1",
                 };
                 let base =

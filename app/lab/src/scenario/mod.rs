@@ -8,6 +8,7 @@ mod both_links;
 pub mod chaos;
 mod figures;
 mod flapping;
+mod fleet;
 mod flow;
 mod ladder;
 mod link_failure;
@@ -244,6 +245,25 @@ const SCENARIOS: &[Scenario] = &[
         defaults: &[("seconds", "5")],
         network: scale::network,
         play: &TypedPlay(scale::play),
+    },
+    Scenario {
+        name: "fleet",
+        summary: "roll plans out over etcd under traffic and faults: no frame is lost or doubled",
+        example: "--nodes 8 --streams 100 --rollouts 3 --html fleet.html",
+        about: "Three servers of etcd and an agent beside each node roll plans out to a ladder of rings, while all streams \
+                send. Each plan moves all paths. In each phase a link, an agent, the controller or the leader of etcd \
+                fails; a path of each stream is left. No frame may be lost or arrive twice. The same change in one step, \
+                the control, must lose frames.",
+        shows: &[
+            "time of a roll-out",
+            "faults by phase",
+            "frames",
+            "resident memory of an agent",
+            "CPU time",
+        ],
+        defaults: &[],
+        network: fleet::network,
+        play: &TypedPlay(fleet::play),
     },
     Scenario {
         name: "interrupt-storm",

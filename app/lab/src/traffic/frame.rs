@@ -48,7 +48,7 @@ impl FrameSpec {
     }
 
     /// Builds a frame with an empty stamp; returns it with the offset of its payload.
-    pub(super) fn build(&self) -> Result<(Vec<u8>, usize), FrameError> {
+    pub(crate) fn build(&self) -> Result<(Vec<u8>, usize), FrameError> {
         if self.vlans.len() > MAX_VLANS {
             return Err(FrameError::Vlans(self.vlans.len()));
         }

@@ -97,6 +97,7 @@ fn differences(file: &Config, new: &Config, mut fault: impl FnMut(&str, String))
         max_streams,
         control,
         readers,
+        ptp_socket,
         // The version of the streams.
         tag: _,
         managed_by,
@@ -123,7 +124,7 @@ fn differences(file: &Config, new: &Config, mut fault: impl FnMut(&str, String))
     }
     compare!(
         protocol "protocol", backend "backend", poll "poll", realtime "realtime",
-        control "control", readers "readers", managed_by "managed-by", managers "managers",
+        control "control", readers "readers", ptp_socket "ptp-socket", managed_by "managed-by", managers "managers",
         managed_file "managed-file", stored_streams "stored-streams", pin "pin", events "events", guard "guard"
     );
     differs("prp", new.prp == file.prp, &file.prp, &new.prp);

@@ -120,6 +120,8 @@ pub struct NodeConfig {
     ///
     /// [`READER_GROUP`]: crate::control::READER_GROUP
     pub readers: Option<String>,
+    /// Management socket of ptp4l; none: those of its usual paths.
+    pub ptp_socket: Option<PathBuf>,
     /// Label of this version of the file.
     pub tag: Option<String>,
     /// The system that changes the node; local changes are refused then.

@@ -47,6 +47,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
         max_streams: DEFAULT_MAX_STREAMS,
         control: PathBuf::new(),
         readers: None,
+        ptp_socket: None,
         tag: None,
         managed_by: None,
         managers: None,
@@ -82,6 +83,8 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<
         control_at = named.as_ref().map(Value::span);
         control = named.and_then(|value| path(&value, SOCKET_PATH_LENGTH));
         config.readers = table.take("readers").and_then(|value| read_group(&value));
+        let ptp_socket = table.take("ptp-socket");
+        config.ptp_socket = ptp_socket.and_then(|value| path(&value, SOCKET_PATH_LENGTH));
         config.tag = table.take("tag").and_then(|value| read_name(&value));
         config.managed_by = table.take("managed-by").and_then(|value| read_name(&value));
         let managers = table.take("managers");

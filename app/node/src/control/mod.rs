@@ -39,7 +39,9 @@ pub use status::{
     EgressStatus, FileVersion, GenerationStatus, LinkState, MemberStatus, MemoryStatus, NodeStatus,
     PortMode, PortStatus, RecoveryStatus, StreamStatus, UnknownStream,
 };
-pub use summary::{DetailedStream, NodeSummary, StreamTotals, StreamTrouble, is_match};
+pub use summary::{
+    DetailedStream, GuardStatus, NodeSummary, StreamTotals, StreamTrouble, is_match,
+};
 pub use table::{node_table, stream_detail, uptime};
 pub use wildcards::{
     NodeTables, SenderFrames, SenderStatus, WildcardPath, WildcardStatus, WildcardTables,

@@ -7,7 +7,7 @@ use onbeat_frer::reading::PortLosses;
 use serde::{Deserialize, Serialize};
 
 use super::wildcards::WildcardStatus;
-use crate::ptp::PtpStatus;
+use onbeat_host::ptp::PtpStatus;
 
 /// A node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::status::counters;
 use super::{MemoryStatus, PortStatus, StreamStatus};
-use crate::ptp::PtpStatus;
+use onbeat_host::ptp::PtpStatus;
 
 /// A node, without most of its streams.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +40,24 @@ pub struct NodeSummary {
     /// The clock of its host, if ptp4l keeps it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ptp: Option<PtpStatus>,
+    /// The guard that runs with the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<GuardStatus>,
+}
+
+/// The guard of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuardStatus {
+    /// Whether it runs, and schedules all interfaces of its configuration.
+    pub armed: bool,
+    /// Number of interfaces that it schedules.
+    pub interfaces: u64,
+    /// Number of processes with a budget.
+    pub budget_processes: u64,
+    /// Number of those that are limited at present.
+    pub limited_processes: u64,
+    /// Number of its events since the start, by name; each name is listed.
+    pub events: BTreeMap<String, u64>,
 }
 
 /// A stream of a summary.

@@ -264,7 +264,7 @@ pub(super) fn columns(headings: &[&'static str]) -> TextTable {
 mod tests {
     use onbeat_frer::reading::PortLosses;
 
-    use crate::ptp::{PtpState, PtpStatus};
+    use onbeat_host::ptp::{PtpState, PtpStatus};
 
     use super::super::status::{
         EgressStatus, GenerationStatus, MemberStatus, MemoryStatus, PortMode, PortStatus,

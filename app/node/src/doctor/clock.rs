@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::root::HostRoot;
 use super::{Finding, Level};
-use crate::ptp::{History, PtpClient, PtpState, PtpStatus, Round, SERVERS};
+use onbeat_host::ptp::{History, PtpClient, PtpState, PtpStatus, Round, SERVERS};
 
 /// Number of samples, their distance, and the time of a response: together longer than the usual interval of Sync messages.
 const SAMPLES: usize = 3;

@@ -7,9 +7,10 @@ use onbeat_frer::reading::PortLosses;
 
 use super::NodeReading;
 use crate::control::{
-    DetailedStream, LinkState, MemberStatus, NodeSummary, PortMode, PortStatus, StreamTrouble,
+    DetailedStream, GuardStatus, LinkState, MemberStatus, NodeSummary, PortMode, PortStatus,
+    StreamTrouble,
 };
-use crate::ptp::{PtpState, PtpStatus};
+use onbeat_host::ptp::{PtpState, PtpStatus};
 
 /// Text under construction. All samples of a metric follow each other.
 #[derive(Default)]
@@ -76,6 +77,7 @@ pub fn exposition(nodes: &[NodeReading]) -> String {
         nodes.iter().filter_map(|(_, summary)| summary.as_ref().ok()).collect();
     node_metrics(&mut text, &nodes);
     ptp_metrics(&mut text, &nodes);
+    guard_metrics(&mut text, &nodes);
     port_metrics(&mut text, &nodes);
     total_metrics(&mut text, &nodes);
     stream_metrics(&mut text, &nodes);
@@ -154,6 +156,35 @@ fn ptp_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
     let mut metric = text.metric("onbeat_ptp_system_synchronized", MetricType::Gauge, help);
     for (node, clock) in &clocks {
         metric.add(&[("node", node)], u8::from(clock.system_synchronized));
+    }
+}
+
+fn guard_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
+    let guards: Vec<(&str, &GuardStatus)> =
+        nodes.iter().filter_map(|node| Some((&*node.node, node.guard.as_ref()?))).collect();
+    type Value = fn(&GuardStatus) -> u64;
+    let values: [(&str, &str, Value); 4] = [
+        ("armed", "Whether the guard runs, and schedules all its interfaces", |guard| {
+            guard.armed.into()
+        }),
+        ("interfaces", "Number of interfaces that the guard schedules", |guard| guard.interfaces),
+        ("budget_processes", "Number of processes with a budget", |guard| guard.budget_processes),
+        ("limited_processes", "Number of processes that the guard limits now", |guard| {
+            guard.limited_processes
+        }),
+    ];
+    for (name, help, value) in values {
+        let mut metric = text.metric(&format!("onbeat_guard_{name}"), MetricType::Gauge, help);
+        for (node, guard) in &guards {
+            metric.add(&[("node", node)], value(guard));
+        }
+    }
+    let help = "Events of the guard since the start of the daemon";
+    let mut metric = text.metric("onbeat_guard_events_total", MetricType::Counter, help);
+    for (node, guard) in &guards {
+        for (event, count) in &guard.events {
+            metric.add(&[("node", node), ("event", event)], count);
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// Maximum number of connections; further ones wait in the kernel's queue.
@@ -79,6 +81,27 @@ impl Page {
     }
 }
 
+/// A page, and when it was made.
+#[derive(Debug)]
+struct MadePage {
+    at: Instant,
+    octets: Rc<[u8]>,
+    /// The same by gzip, once a client has requested it.
+    compressed: Option<Rc<[u8]>>,
+}
+
+impl MadePage {
+    fn compressed(&mut self) -> io::Result<Rc<[u8]>> {
+        if let Some(compressed) = &self.compressed {
+            return Ok(Rc::clone(compressed));
+        }
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(&self.octets)?;
+        let compressed: Rc<[u8]> = encoder.finish()?.into();
+        Ok(Rc::clone(self.compressed.insert(compressed)))
+    }
+}
+
 /// What a browser may load for the page: its own script and style, and events of this server.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -93,7 +116,7 @@ pub struct MetricsServer<F> {
     hosts: HostNames,
     make_page: F,
     /// By [`Page`].
-    pages: [Option<(Instant, Rc<[u8]>)>; Page::NUMBER],
+    pages: [Option<MadePage>; Page::NUMBER],
     connections: Vec<Connection>,
 }
 
@@ -177,18 +200,23 @@ impl<F: FnMut(Page) -> String> MetricsServer<F> {
     }
 
     /// A page that is made now, or was within the last second.
-    fn made(&mut self, now: Instant, page: Page) -> Response {
-        let made = &mut self.pages[page as usize];
-        let octets = match made.as_ref().filter(|(at, _)| now < *at + FRESH) {
-            Some((_, octets)) => Rc::clone(octets),
+    fn made(&mut self, now: Instant, page: Page, accepts_gzip: bool) -> Response {
+        let slot = &mut self.pages[page as usize];
+        let made = match slot.take().filter(|made| now < made.at + FRESH) {
+            Some(made) => slot.insert(made),
             None => {
                 let octets: Rc<[u8]> = Rc::from((self.make_page)(page).into_bytes());
                 // The time after the collection, which may take seconds.
-                *made = Some((Instant::now(), Rc::clone(&octets)));
-                octets
+                slot.insert(MadePage { at: Instant::now(), octets, compressed: None })
             }
         };
-        Response::new("200 OK", page.content(), octets)
+        let compressed = accepts_gzip.then(|| made.compressed().ok()).flatten();
+        match compressed {
+            Some(octets) => {
+                Response::encoded("200 OK", page.content(), "Content-Encoding: gzip\r\n", octets)
+            }
+            None => Response::new("200 OK", page.content(), Rc::clone(&made.octets)),
+        }
     }
 
     fn respond(&mut self, now: Instant, request: &[u8]) -> Response {
@@ -202,8 +230,8 @@ impl<F: FnMut(Page) -> String> MetricsServer<F> {
                 Response::error("405 Method Not Allowed", "only GET is served")
             }
             Ok(request) => match request.path {
-                "/metrics" => self.made(now, Page::Metrics),
-                "/events" => self.made(now, Page::Events),
+                "/metrics" => self.made(now, Page::Metrics, request.accepts_gzip),
+                "/events" => self.made(now, Page::Events, false),
                 "/" => {
                     Response::new("200 OK", "text/html; charset=utf-8", Rc::from(HTML.as_bytes()))
                 }
@@ -220,6 +248,7 @@ struct Request<'a> {
     path: &'a str,
     /// `None`: of HTTP/1.0.
     host: Option<&'a str>,
+    accepts_gzip: bool,
 }
 
 impl<'a> Request<'a> {
@@ -238,15 +267,29 @@ impl<'a> Request<'a> {
             return Err("505 HTTP Version Not Supported");
         }
         let headers = lines.filter_map(|line| line.split_once(':'));
-        let hosts = headers.filter(|(name, _)| name.eq_ignore_ascii_case("host"));
-        let mut hosts = hosts.map(|(_, value)| value.trim());
+        let values = |wanted: &'static str| {
+            let named = headers.clone().filter(move |(name, _)| name.eq_ignore_ascii_case(wanted));
+            named.map(|(_, value)| value.trim())
+        };
+        let accepts_gzip = values("accept-encoding").any(permits_gzip);
+        let mut hosts = values("host");
         let host = hosts.next();
         if host.is_none() && version == "HTTP/1.1" || hosts.next().is_some() {
             return Err(BAD);
         }
         let path = target.split('?').next().unwrap_or_default();
-        Ok(Self { method, path, host })
+        Ok(Self { method, path, host, accepts_gzip })
     }
+}
+
+/// Whether a value of `Accept-Encoding` (RFC 9110, 12.5.3) permits gzip by its name.
+fn permits_gzip(value: &str) -> bool {
+    value.split(',').any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+        is_gzip && weight.is_none_or(|weight| weight.parse().is_ok_and(|weight: f32| weight > 0.0))
+    })
 }
 
 /// A response, and the number of its octets that are written.
@@ -259,9 +302,15 @@ struct Response {
 
 impl Response {
     fn new(status: &str, content: &str, body: Rc<[u8]>) -> Self {
+        Self::encoded(status, content, "", body)
+    }
+
+    /// A response with a line on its encoding.
+    fn encoded(status: &str, content: &str, encoding: &str, body: Rc<[u8]>) -> Self {
         let length = body.len();
         let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {content}\r\nContent-Length: {length}\r\nAllow: GET\r\n\
+            "HTTP/1.1 {status}\r\nContent-Type: {content}\r\n{encoding}Content-Length: {length}\r\nAllow: GET\r\n\
+             Vary: Accept-Encoding\r\n\
              Cache-Control: no-store\r\nContent-Security-Policy: {POLICY}\r\n\
              X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
         );
@@ -490,6 +539,37 @@ mod tests {
             assert!(events.contains("\r\nContent-Type: text/event-stream\r\n"), "{events}");
             assert!(events.contains("\r\n\r\ndata: "), "{events}");
         });
+    }
+
+    #[test]
+    fn a_client_that_accepts_gzip_gets_the_same_page() {
+        for (value, expected) in [
+            ("gzip", true),
+            ("deflate, GZIP;q=0.5", true),
+            ("gzip; q=1.0", true),
+            ("gzip;q=0", false),
+            ("gzip;q=0.000, br", false),
+            ("*", false),
+            ("x-gzip2", false),
+            ("", false),
+        ] {
+            assert_eq!(permits_gzip(value), expected, "{value:?}");
+        }
+        let (_, mut server) = server(1000);
+        let get =
+            |encoding: &str| format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{encoding}\r\n");
+        let now = Instant::now();
+        let plain = server.respond(now, get("").as_bytes());
+        let coded = server.respond(now, get("accept-encoding: br, gzip\r\n").as_bytes());
+        let head = |response: &Response| String::from_utf8(response.head.clone()).unwrap();
+        assert!(!head(&plain).contains("Content-Encoding"), "{}", head(&plain));
+        let length = format!("Content-Encoding: gzip\r\nContent-Length: {}\r\n", coded.body.len());
+        assert!(head(&coded).contains(&length), "{}", head(&coded));
+        let mut text = Vec::new();
+        flate2::read::GzDecoder::new(&*coded.body).read_to_end(&mut text).unwrap();
+        assert_eq!((text, coded.body.len() < 1000), (plain.body.to_vec(), true));
+        let again = server.respond(now, get("Accept-Encoding: gzip\r\n").as_bytes());
+        assert!(Rc::ptr_eq(&coded.body, &again.body), "compressed once");
     }
 
     #[test]

@@ -22,12 +22,14 @@ use super::clock::monotonic_ns;
 use super::devices::Devices;
 use super::error::{Error, Result};
 use super::events::{EventSubject, Events};
+use super::guard::GuardState;
 use super::interfaces;
 use super::journal::Journal;
 use super::master::Masters;
 use super::mtu::Mtus;
 use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
+use super::udev;
 use super::upkeep::Upkeep;
 use super::watch::{StreamReporter, Watcher};
 use crate::config::{
@@ -67,6 +69,7 @@ pub(super) struct Node {
     pub(super) frames_lost: BTreeMap<String, String>,
     pub(super) upkeep: Upkeep,
     pub(super) former_counters: FormerCounters,
+    pub(super) guard: Option<GuardState>,
     /// The data plane requested at the start, which overrides the file.
     backend_override: Option<Backend>,
     pub(super) journal: Journal,
@@ -82,6 +85,7 @@ impl Node {
     pub(super) fn start(file: &Path, mut config: Config, options: Options) -> Result<Self> {
         let node = config.node.clone();
         let devices = Devices::open(&node.name)?;
+        udev::wait(&devices.handle, &config.ports);
         interfaces::resolve(&devices.handle, &mut config.ports)?;
         super::prp::fit_hosts(&devices.handle, &mut config)?;
         let directory = PinDirectory::open(&node.pin)?;
@@ -143,8 +147,9 @@ impl Node {
             not_native: BTreeMap::new(),
             refused: BTreeMap::new(),
             frames_lost: BTreeMap::new(),
-            upkeep: Upkeep::new(Instant::now(), &config.node.control),
+            upkeep: Upkeep::new(Instant::now(), &config.node),
             former_counters: FormerCounters::default(),
+            guard: None,
             setup: Setup::from(config),
             plane,
             devices,
@@ -330,6 +335,7 @@ impl Node {
         self.keep_counters(counted);
         self.keep_wildcard_counters(counted_by_wildcards);
         self.watch_all(&before.streams);
+        self.upkeep.ptp.update(&self.setup.node);
         self.read_peers();
         self.account_output(None)?;
         self.drop_former_ports()
@@ -391,7 +397,23 @@ impl Node {
             }
             LinkEvent::Lost => (0..self.setup.ports.len()).collect(),
         };
+        self.follow_all(ports);
+        if let LinkEvent::Changed(link) = event
+            && let Some(port) = self.port_made_as(&link.name)
+        {
+            self.report_mtu(port);
+        }
+        self.update_lre();
+        self.update_wildcards();
+    }
+
+    /// Handles changes of the interfaces of these ports.
+    fn follow_all(&mut self, ports: Vec<usize>) {
         for port in ports {
+            if self.waits_for_name(port) {
+                self.report_away(port, LinkState::Missing, None);
+                continue;
+            }
             self.upkeep.peers.reset(Instant::now(), &self.setup.ports[port].name);
             let why = self.follow(port).err().map(|error| error.to_string());
             if let Some(why) = &why {
@@ -405,13 +427,6 @@ impl Node {
             self.report_mtu(port);
             self.report_master(port);
         }
-        if let LinkEvent::Changed(link) = event
-            && let Some(port) = self.port_made_as(&link.name)
-        {
-            self.report_mtu(port);
-        }
-        self.update_lre();
-        self.update_wildcards();
     }
 
     /// Records that an interface of a port has another name than the file.
@@ -471,6 +486,26 @@ impl Node {
         } else {
             self.attach_port(index)
         }
+    }
+
+    /// Whether another interface has the name of port number `index`, until udev has named it. Requests the next reading.
+    fn waits_for_name(&mut self, index: usize) -> bool {
+        let port = &self.setup.ports[index];
+        let attached = self.plane.ports().into_iter().find(|known| known.name == port.name);
+        let is_new = |link: &Link| attached.is_none_or(|attached| attached.ifindex != link.index);
+        let link = self.devices.handle.link(&port.attached_interface());
+        let waits = port.create.is_none()
+            && link.is_ok_and(|link| is_new(&link) && udev::has_yet_to_name(&link));
+        self.upkeep.note_unnamed(&port.name, waits);
+        waits
+    }
+
+    /// Handles interfaces that udev was to name.
+    pub(super) fn read_unnamed(&mut self) {
+        let ports = self.setup.ports.iter().enumerate();
+        let unnamed = ports.filter(|(_, port)| self.upkeep.is_unnamed(&port.name));
+        let ports: Vec<usize> = unnamed.map(|(index, _)| index).collect();
+        self.follow_all(ports);
     }
 
     /// Sets up the interface of port number `index`, and attaches the data plane to it: the interface

@@ -95,6 +95,17 @@ pub enum Error {
         /// The kernel's name.
         interface: String,
     },
+    /// udev has yet to name a port's interface.
+    #[error(
+        "port {port:?}: udev has not named interface {interface:?} yet: it may get another name; if that lasts, run: \
+         udevadm trigger --action=add /sys/class/net/{interface}"
+    )]
+    NotNamed {
+        /// The port.
+        port: String,
+        /// Its interface.
+        interface: String,
+    },
     /// Another process uses a port's interface.
     #[error("port {port:?}: {source}")]
     InUse {

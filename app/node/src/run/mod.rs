@@ -35,6 +35,7 @@ mod restart;
 mod setup;
 mod status;
 mod summary;
+mod udev;
 mod upkeep;
 mod watch;
 mod wildcards;
@@ -155,8 +156,10 @@ impl Daemon {
         let monitor = Monitor::open()?;
         // First, so that a node whose guard cannot start changes nothing.
         let guard = config.node.guard.clone().map(guard::start).transpose()?;
+        let (guard, guard_state) = guard.unzip();
         let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
-        let node = Node::start(file, config, options)?;
+        let mut node = Node::start(file, config, options)?;
+        node.guard = guard_state;
         Ok(Self { node, server, signals, monitor, notifier, guard })
     }
 

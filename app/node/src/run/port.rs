@@ -13,6 +13,7 @@ use super::devices::{Devices, MERGING, PAIR_OFFLOADS, RX_GRO, RX_VLAN};
 use super::error::{Error, Result};
 use super::journal::Journal;
 use super::mode::Ability;
+use super::udev;
 use crate::config::{PortConfig, Promiscuous, VETH_SUFFIX};
 use crate::control;
 
@@ -29,6 +30,9 @@ impl Devices {
         }
         let name = port.attached_interface();
         let link = self.handle.link(&name).map_err(of_port)?;
+        if port.create.is_none() && udev::has_yet_to_name(&link) {
+            return Err(Error::NotNamed { port: port.name.clone(), interface: name });
+        }
         self.lock(&link).map_err(|source| Error::InUse { port: port.name.clone(), source })?;
         let other = port.create.map(|_| self.other_end(port, &link)).transpose()?;
         // The journal's only entry of a pair that the node made is that it made the pair.

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::ptp::{History, PtpClient, PtpStatus, Round, SAMPLES, SERVERS};
+use onbeat_host::ptp::{History, PtpClient, PtpStatus, Round, SAMPLES, SERVERS};
+
+use crate::config::NodeConfig;
 
 /// Interval of requests.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -18,9 +20,15 @@ pub(super) fn own_socket(control: &Path) -> PathBuf {
     path.into()
 }
 
+fn servers(node: &NodeConfig) -> Vec<PathBuf> {
+    node.ptp_socket.clone().map_or_else(|| SERVERS.map(PathBuf::from).to_vec(), |own| vec![own])
+}
+
 /// Samples of the clock.
 #[derive(Debug)]
 pub(super) struct PtpMonitor {
+    /// Sockets of ptp4l to try, in this order.
+    servers: Vec<PathBuf>,
     /// Path that responses are sent to.
     own: PathBuf,
     client: Option<PtpClient>,
@@ -32,9 +40,19 @@ pub(super) struct PtpMonitor {
 
 impl PtpMonitor {
     /// Creates the samples of a node with this control socket.
-    pub(super) fn new(now: Instant, control: &Path) -> Self {
+    pub(super) fn new(now: Instant, node: &NodeConfig) -> Self {
+        let (servers, own) = (servers(node), own_socket(&node.control));
         let history = History::new(SAMPLES);
-        Self { own: own_socket(control), client: None, history, due: now, exists: false }
+        Self { servers, own, client: None, history, due: now, exists: false }
+    }
+
+    /// Follows a changed configuration.
+    pub(super) fn update(&mut self, node: &NodeConfig) {
+        if self.servers != servers(node) {
+            // The former client removes the socket of the next one.
+            self.client = None;
+            *self = Self::new(Instant::now(), node);
+        }
     }
 
     /// When to call [`PtpMonitor::poll`].
@@ -52,7 +70,7 @@ impl PtpMonitor {
             client.receive(&mut round);
             self.history.push(round);
         } else {
-            let opened = PtpClient::open(SERVERS.map(PathBuf::from), &self.own);
+            let opened = PtpClient::open(self.servers.iter().cloned(), &self.own);
             self.exists = !matches!(opened, Ok(None));
             self.client = opened.ok().flatten();
         }

@@ -6,6 +6,7 @@ use onbeat_frer::spec::Stream;
 
 use super::assembly::Node;
 use super::error::{Error, Result};
+use super::guard::GuardState;
 use super::port_counters::{shares, totals};
 use super::status;
 use crate::control::{DetailedStream, LinkState, NodeSummary, StreamTrouble, is_match};
@@ -78,6 +79,7 @@ pub(super) fn read(node: &Node, patterns: &[String], limit: u32) -> Result<NodeS
         events: node.events.counts().clone(),
         detailed: listed,
         ptp: node.upkeep.ptp.status(),
+        guard: node.guard.as_ref().map(GuardState::status),
     })
 }
 

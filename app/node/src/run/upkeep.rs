@@ -2,7 +2,6 @@
 //! that cannot receive frames or leave checksums unfinished.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use onbeat_frer::dataplane::{AttachedPort, Attachment};
@@ -18,7 +17,8 @@ use super::peers::PeerCache;
 use super::port;
 use super::prp::PrpUpkeep;
 use super::ptp::PtpMonitor;
-use crate::config::{Backend, PortConfig};
+use super::udev;
+use crate::config::{Backend, NodeConfig, PortConfig};
 use crate::control::EventDetail;
 
 /// Interval of reading peers while something is wrong with one; a reading is valid for as long.
@@ -45,6 +45,9 @@ pub(super) struct Upkeep {
     pub(super) queues: BTreeMap<String, (u32, u32)>,
     /// By port: why its receive queues could not be followed, reported.
     queue_failures: BTreeMap<String, String>,
+    /// Ports whose interface udev has yet to name, and when to read that.
+    unnamed: BTreeSet<String>,
+    unnamed_at: Instant,
     pub(super) losses: LossMonitor,
     pub(super) output: OutputAccounts,
     pub(super) prp: PrpUpkeep,
@@ -71,8 +74,8 @@ struct UnfinishedChecksums {
 }
 
 impl Upkeep {
-    /// Creates the states of a node with this control socket.
-    pub(super) fn new(now: Instant, control: &Path) -> Self {
+    /// Creates the states of a node.
+    pub(super) fn new(now: Instant, node: &NodeConfig) -> Self {
         Self {
             programs_at: now,
             peers_at: now,
@@ -82,10 +85,12 @@ impl Upkeep {
             checksums: BTreeMap::new(),
             queues: BTreeMap::new(),
             queue_failures: BTreeMap::new(),
+            unnamed: BTreeSet::new(),
+            unnamed_at: now,
             losses: LossMonitor::new(now),
             output: OutputAccounts::new(now),
             prp: PrpUpkeep::new(now),
-            ptp: PtpMonitor::new(now, control),
+            ptp: PtpMonitor::new(now, node),
         }
     }
 
@@ -94,12 +99,27 @@ impl Upkeep {
         self.checksums.get(port).map(|checksums| checksums.why.as_str())
     }
 
+    /// Sets whether udev has yet to name the interface of a port.
+    pub(super) fn note_unnamed(&mut self, port: &str, is_unnamed: bool) {
+        if is_unnamed {
+            self.unnamed.insert(port.to_owned());
+            self.unnamed_at = Instant::now() + udev::INTERVAL;
+        } else {
+            self.unnamed.remove(port);
+        }
+    }
+
+    pub(super) fn is_unnamed(&self, port: &str) -> bool {
+        self.unnamed.contains(port)
+    }
+
     /// Removes the states of other ports.
     pub(super) fn retain_ports(&mut self, is_port: impl Fn(&String) -> bool) {
         self.detached.retain(|port, _| is_port(port));
         self.checksums.retain(|port, _| is_port(port));
         self.queues.retain(|port, _| is_port(port));
         self.queue_failures.retain(|port, _| is_port(port));
+        self.unnamed.retain(&is_port);
         self.losses.retain_ports(&is_port);
         self.output.retain_ports(is_port);
     }
@@ -134,6 +154,8 @@ impl Node {
         let losses = self.upkeep.losses.due();
         let supervision = self.next_supervision();
         let peers = self.next_peers().into_iter().chain(supervision);
+        let unnamed = (!self.upkeep.unnamed.is_empty()).then_some(self.upkeep.unnamed_at);
+        let peers = peers.chain(unnamed);
         let always = [losses, self.upkeep.ptp.due()];
         programs.into_iter().chain(peers).chain(output).chain(always).min()
     }
@@ -150,6 +172,9 @@ impl Node {
 
     /// Performs polls that are due.
     pub(super) fn upkeep(&mut self, now: Instant) {
+        if self.upkeep.unnamed_at <= now {
+            self.read_unnamed();
+        }
         if self.has_programs() && self.upkeep.programs_at <= now {
             self.upkeep.programs_at = now + self.setup.node.events.interval;
             self.attach_detached(now);

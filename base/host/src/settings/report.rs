@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::{Change, Entry, Outcome, Report, RestoreOutcome, RestoredEntry};
+use super::{
+    Change, Entry, Outcome, Report, RestoreOutcome, RestoredEntry, SettingKind, SettingLocation,
+};
 
 /// A change in the `--json` output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -63,6 +65,14 @@ pub fn lines(changes: &[Change]) -> Vec<ChangeLine> {
     changes.iter().map(line).collect()
 }
 
+/// The setting in words, with the name of the manager if there are several.
+fn what(kind: SettingKind, place: &SettingLocation) -> String {
+    match place {
+        SettingLocation::Manager { manager, .. } => format!("network manager {manager}"),
+        _ => kind.what().to_owned(),
+    }
+}
+
 /// Returns the text report: each change with its location; reason and cost once per kind.
 #[must_use]
 pub fn table(report: &Report) -> String {
@@ -82,7 +92,7 @@ pub fn table(report: &Report) -> String {
         let (kind, place) = (setting.kind, &setting.place);
         let (before, after) = (setting.shown(), &setting.wanted);
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{outcome:<8} {subject}{}: {before} -> {after}", kind.what());
+        let _ = writeln!(text, "{outcome:<8} {subject}{}: {before} -> {after}", what(kind, place));
         let _ = writeln!(text, "         {place}");
         if let Some(reason) = &change.reason {
             let _ = writeln!(text, "         {reason}");
@@ -113,7 +123,12 @@ pub fn restored_table(restored: &[RestoredEntry]) -> String {
             RestoreOutcome::Failed => "FAILED",
         };
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "{outcome:<8} {subject}{}: {}", entry.kind.what(), entry.before);
+        let _ = writeln!(
+            text,
+            "{outcome:<8} {subject}{}: {}",
+            what(entry.kind, &entry.place),
+            entry.before
+        );
         let _ = writeln!(text, "         {}", entry.place);
         if let Some(reason) = reason {
             let _ = writeln!(text, "         {reason}");

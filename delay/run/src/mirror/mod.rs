@@ -22,6 +22,7 @@ use super::outcome::{self, Origin};
 use super::reading::{self, Reading};
 use super::requirement::{self, CaptureSource};
 use super::sink::DelaySink;
+use crate::clock::ClockCondition;
 use crate::error::Result;
 
 /// One capture of both directions, or an interface to which both are mirrored, stamped by one clock.
@@ -68,6 +69,7 @@ impl Method for MirrorOptions {
         };
         let mut sink = DelaySink::new(&self.packets.report.delays.files)?;
         let matching = self.packets.matching(false, self.live.count());
+        let clock = (!is_file).then(ClockCondition::begin);
         let seen = match is_file {
             true => self.read(run.inputs(), &matching, &mut sink, progress)?,
             false => self.live.watch(self, &matching, &mut sink, progress)?,
@@ -76,6 +78,7 @@ impl Method for MirrorOptions {
         sink.finish()?;
 
         let mut outcome = run.finish();
+        clock.into_iter().for_each(|clock| clock.finish(&mut outcome));
         let MirrorReading { tally, reading } = seen;
         outcome::count(&mut outcome, &reading.counts, &self.packets);
         outcome::fill(&mut outcome, &sink, (Origin::Arrival, reading.stamp_error), &settings);

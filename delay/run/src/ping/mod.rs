@@ -13,6 +13,7 @@ use onbeat_report::format::parse_duration;
 use onbeat_report::{Input, Progress, Run};
 use onbeat_wire::stamp;
 
+use crate::clock::ClockCondition;
 use crate::error::{Error, Result};
 use crate::method::{Method, MethodResult};
 use crate::options::ReportOptions;
@@ -83,6 +84,7 @@ impl Method for PingOptions {
         if let Some((name, content)) = self.profile.as_deref().and_then(profile_file) {
             run.inputs().add(Input::of_file(name, content.as_bytes()));
         }
+        let clock = ClockCondition::begin();
         let found = ping(&config, &|| interrupt::check().is_err(), &mut |sample, counts| {
             probes.take(sample);
             progress.update(|| {
@@ -91,6 +93,7 @@ impl Method for PingOptions {
         })?;
         progress.clear();
         let mut outcome = run.finish();
+        clock.finish(&mut outcome);
         let delays = probes.fill(&mut outcome, &config, &found, &settings)?;
         Ok(MethodResult { outcome, delays })
     }

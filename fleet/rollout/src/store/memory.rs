@@ -207,7 +207,7 @@ impl Tables {
                 }
             }
         }
-        Ok(TransactionResult { revision: self.revision, succeeded, reads })
+        Ok(TransactionResult { revision: self.revision, cluster: 1, succeeded, reads })
     }
 
     fn get<'t>(&'t self, keys: &'t Keys) -> Box<dyn Iterator<Item = &'t KeyValue> + 't> {

@@ -107,6 +107,8 @@ impl Transaction {
 pub struct TransactionResult {
     /// The revision of the store.
     pub revision: Revision,
+    /// The number of the cluster; another one after a restore from a snapshot.
+    pub cluster: u64,
     /// Whether all conditions held.
     pub succeeded: bool,
     /// The keys of each `Get`, in order.

@@ -1,6 +1,6 @@
 //! All interleavings of small fleets, breadth first. The controllers and agents are those of the crate; store, disks,
 //! nodes and time are models. What an explorer adds are faults: lost and late writes, unknown outcomes, processes killed
-//! between two actions, nodes without power, lost leases, deadlines that pass, slow processes.
+//! between two actions, nodes without power, lost leases, deadlines that pass, slow processes, a store that is restored.
 //!
 //! Rules that hold in every state:
 //! 1. No node is more than one phase from another.
@@ -11,7 +11,7 @@ use std::hash::Hash;
 use std::time::Instant;
 
 use onbeat_rollout::agent::{Action, Agent, DiskRecord, Outcome};
-use onbeat_rollout::controller::{ChangeTimes, Controller, Decision, Goal, View};
+use onbeat_rollout::controller::{ChangeTimes, Controller, Decision, Goal, View, adopted};
 use onbeat_rollout::record::FileHash;
 use onbeat_rollout::{Current, Generation, NodeState, Phase, Step};
 
@@ -34,6 +34,10 @@ enum Mistake {
     NoBarrier,
     /// Old paths are removed without waiting for D.
     NoDrainTime,
+    /// A restored store continues with the states of its snapshot.
+    StatesOfSnapshot,
+    /// Controllers do not recognize a restored store by the number of its cluster.
+    RestoreUnnoticed,
 }
 
 /// What can happen beside lost and late writes, unknown outcomes and killed processes.
@@ -49,6 +53,20 @@ enum Failure {
     Refusal,
     /// The deadline passes.
     Deadline,
+    /// The store is restored, once, from a snapshot of the start.
+    Restore,
+}
+
+/// What became of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Snapshot {
+    /// Not restored.
+    None,
+    Restored,
+    /// The states of the snapshot were removed.
+    WithoutStates,
+    /// It has the record of the nodes.
+    Adopted,
 }
 
 /// What a node runs.
@@ -149,6 +167,7 @@ struct World<const A: usize, const C: usize> {
     operators: [u32; C],
     /// Plans whose frames are on their way, as bits.
     in_flight: u8,
+    snapshot: Snapshot,
 }
 
 /// Values by number.
@@ -237,7 +256,14 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
         let operators = [self.operators.number(Operator::default()); C];
         let before = Stage::of(Current { phase: current.prev, ..current });
         let before = before.sends().map_or(0, |plan| 1 << plan);
-        self.settle(World { current, is_late: false, nodes, operators, in_flight: before })
+        self.settle(World {
+            current,
+            is_late: false,
+            nodes,
+            operators,
+            in_flight: before,
+            snapshot: Snapshot::None,
+        })
     }
 
     /// Notes what nodes send, removes what has no effect, and orders nodes and operators.
@@ -312,6 +338,12 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
             }
             put(self, Operator::default(), world, "controller killed");
         }
+        if self.fleet.has(Failure::Restore) {
+            if let Some((next, label)) = self.restored(world) {
+                let next = self.settle(next);
+                visit(self, next, label);
+            }
+        }
         if self.fleet.has(Failure::Deadline) {
             visit(self, World { is_late: true, ..world }, "deadline passes");
         }
@@ -324,6 +356,42 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
         }
         let next = self.settle(next);
         visit(self, next, "D passes");
+    }
+
+    /// The next state of a store that is restored. Requests to the old servers end with them.
+    fn restored(&mut self, world: World<A, C>) -> Option<(World<A, C>, Label)> {
+        let states = world.nodes.map(|node| self.nodes.get(node).state.clone());
+        let mut with_states = |state: Option<NodeState>| {
+            world.nodes.map(|number| {
+                let node = self.nodes.get(number).clone();
+                self.nodes.number(Node { state: state.clone(), stray: None, ..node })
+            })
+        };
+        let next = match world.snapshot {
+            Snapshot::None => {
+                let current = self.fleet.start;
+                let nodes = with_states(Some(acknowledged(current)));
+                let operators = [self.operators.number(Operator::default()); C];
+                let snapshot = Snapshot::Restored;
+                (World { current, is_late: true, nodes, operators, snapshot, ..world }, "restore")
+            }
+            Snapshot::Restored => {
+                let keeps = self.fleet.mistake == Some(Mistake::StatesOfSnapshot);
+                let nodes = if keeps { world.nodes } else { with_states(None) };
+                let snapshot = Snapshot::WithoutStates;
+                (World { nodes, snapshot, ..world }, "states of the snapshot removed")
+            }
+            Snapshot::WithoutStates => {
+                let current = adopted(&states).filter(|next| next.step > world.current.step + 1)?;
+                let snapshot = Snapshot::Adopted;
+                (
+                    World { current, is_late: false, snapshot, ..world },
+                    "record of the nodes adopted",
+                )
+            }
+            Snapshot::Adopted => return None,
+        };
+        Some(next)
     }
 
     /// Reads and decides, for all intentions.
@@ -342,7 +410,11 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
         }
         let view = View { current, states: &states, is_late: world.is_late };
         let drain_ns = if mistake == Some(Mistake::NoDrainTime) { 0 } else { D };
-        let waits = ChangeTimes { drain_ns, soak_ns: 0 };
+        let waits = ChangeTimes { drain_ns, soak_ns: drain_ns.min(1) };
+        let is_unknown = matches!(world.snapshot, Snapshot::Restored | Snapshot::WithoutStates);
+        if is_unknown && mistake != Some(Mistake::RestoreUnnoticed) {
+            return Vec::new();
+        }
         let mut found: Vec<Operator> = Vec::new();
         for goal in self.fleet.goals {
             let mut operator = *self.operators.get(world.operators[number]);
@@ -422,7 +494,11 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
                 let action = agent.action();
                 matches!(
                     action,
-                    Action::Prepare(_) | Action::Inspect | Action::Prove(_) | Action::Read
+                    Action::Prepare(_)
+                        | Action::Inspect
+                        | Action::Prove(_)
+                        | Action::Count(_)
+                        | Action::Read
                 )
             };
             if node.agent.as_ref().is_some_and(is_hidden) {
@@ -457,8 +533,8 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
                 found.push((next, "agent wakes"));
             }
             Action::Read => {
-                let own = node.state.clone().map(|state| (state, 1));
-                let read = Outcome::Read { current: Some(current), own };
+                let own = node.state.clone();
+                let read = Outcome::Read { current: Some(current), own, revision: 1 };
                 complete("agent reads", read, nothing);
                 complete("agent cannot read", Outcome::Failed, nothing);
             }
@@ -494,6 +570,12 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
                 complete("probes arrive", Outcome::Proved { counted: 1, missing: 0 }, nothing);
                 complete("probes are lost", Outcome::Proved { counted: 0, missing: 1 }, nothing);
             }
+            Action::Count(_) => {
+                complete("no frame is lost", Outcome::Lost(0, String::new()), nothing);
+                if fleet.has(Failure::Refusal) {
+                    complete("frames are lost", Outcome::Lost(1, String::new()), nothing);
+                }
+            }
             // The store ignores the compare: late writes then succeed that a store refuses.
             Action::Acknowledge(state, _) => {
                 let put = &mut |node: &mut Node| node.state = Some(state.clone());
@@ -512,7 +594,7 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
         let first = self.first();
         // Each state with the state and action before it.
         let mut seen: HashMap<World<A, C>, (World<A, C>, Label)> = HashMap::new();
-        let keeps_traces = self.fleet.mistake.is_some();
+        let keeps_traces = self.fleet.mistake.is_some() || self.fleet.has(Failure::Restore);
         let mut visited: HashSet<World<A, C>> = HashSet::from([first]);
         let mut open = VecDeque::from([first]);
         let (mut ends, mut broken) = (0, None);
@@ -554,6 +636,7 @@ fn acknowledged(current: Current) -> NodeState {
         why: String::new(),
         instance: 7,
         proved: 0,
+        lost: 0,
     }
 }
 
@@ -607,6 +690,7 @@ fn no_interleaving_of_a_small_fleet_breaks_a_rule() {
         let name = format!("{failure:?}, 3 steps");
         holds::<2, 1>(&name, Fleet { failures: &[failure], steps: 3, goals, ..BASE });
     }
+    holds::<2, 1>("restored store", Fleet { failures: &[Failure::Restore], steps: 4, ..BASE });
 }
 
 #[test]
@@ -623,6 +707,10 @@ fn each_mistake_of_the_protocol_breaks_a_rule() {
     breaks("no compare", Explorer::<2, 2>::new(with(Mistake::WriteWithoutCompare)).explore());
     breaks("no barrier", Explorer::<2, 1>::new(with(Mistake::NoBarrier)).explore());
     breaks("no drain time", Explorer::<2, 1>::new(with(Mistake::NoDrainTime)).explore());
+    for mistake in [Mistake::StatesOfSnapshot, Mistake::RestoreUnnoticed] {
+        let fleet = Fleet { failures: &[Failure::Restore], steps: 7, ..with(mistake) };
+        breaks(&format!("{mistake:?}"), Explorer::<2, 1>::new(fleet).explore());
+    }
 }
 
 /// The states of the soak: run by `make soak SOAK=rollout`, which prints them.
@@ -653,6 +741,7 @@ fn no_interleaving_of_larger_fleets_breaks_a_rule() {
             "replaced nodes, leases",
             Fleet { failures: &[Failure::Replacement, Failure::Lease], ..base },
         ),
+        holds::<2, 1>("restored store", Fleet { failures: &[Failure::Restore], steps: 6, ..base }),
     ];
     println!("{}", states.map(|found| found.states).iter().sum::<usize>());
 }

@@ -13,7 +13,8 @@ fn current(step: u64, phase: Phase, prev: Phase) -> Current {
 
 fn state(current: Current, ok: bool) -> Option<NodeState> {
     let why = if ok { String::new() } else { "no room".into() };
-    Some(NodeState { current, hash: FileHash::default(), ok, why, instance: 7, proved: 0 })
+    let hash = FileHash::default();
+    Some(NodeState { current, hash, ok, why, instance: 7, proved: 0, lost: 0 })
 }
 
 fn decide(view: View<'_>, goal: Goal, now_ns: u64) -> Decision {
@@ -57,6 +58,41 @@ fn a_controller_advances_with_all_and_returns_without() {
     let states = [state(returning, true), state(proving, true)];
     let view = View { current: returning, states: &states, is_late: true };
     assert_eq!(decide(view, Goal::Return, 0), Decision::Wait);
+}
+
+#[test]
+fn lost_frames_in_the_phase_send_return_a_roll_out() {
+    let sending = current(6, Phase::Send, Phase::Prove);
+    let lossy = NodeState { lost: 3, ..state(sending, true).unwrap() };
+    let states = [Some(lossy.clone()), state(sending, true)];
+    let view = View { current: sending, states: &states, is_late: false };
+    let back = Decision::Write(current(7, Phase::Prove, Phase::Send));
+    assert_eq!(decide(view, Goal::Continue, 0), back);
+    // Without a time without loss nothing is required.
+    let times = ChangeTimes { soak_ns: 0, ..TIMES };
+    let decided = Controller::default().decide(&view, times, Goal::Continue, 0);
+    assert_eq!(decided, Decision::WaitUntil(1000));
+    // Losses of the phase before say nothing about this one.
+    let later = current(8, Phase::Drain, Phase::Send);
+    let view = View { current: later, ..view };
+    assert_eq!(decide(view, Goal::Continue, 0), Decision::Wait);
+
+    // The agent reports them once, and again if there are more.
+    let saved = DiskRecord { current: sending, hash: FileHash::default() };
+    let mut agent = Agent::start(7, Some(saved));
+    agent.complete(Outcome::Done);
+    agent.complete(Outcome::Hash(saved.hash));
+    agent.complete(Outcome::Done);
+    agent.wake();
+    agent.complete(read(Some(sending), Some((state(sending, true).unwrap(), 20))));
+    assert_eq!(agent.action(), Action::Count(sending));
+    agent.complete(Outcome::Lost(3, String::new()));
+    assert_eq!(agent.action(), Action::Acknowledge(lossy.clone(), 20));
+    agent.complete(Outcome::Done);
+    agent.wake();
+    agent.complete(read(Some(sending), Some((lossy, 21))));
+    agent.complete(Outcome::Lost(3, String::new()));
+    assert_eq!(agent.action(), Action::Idle);
 }
 
 #[test]
@@ -110,6 +146,11 @@ fn a_restored_store_is_recognized_and_continues_from_its_nodes() {
     assert_eq!(adopted(&[state(late, true), None]), None, "a missing node can have a later step");
 }
 
+fn read(current: Option<Current>, own: Option<(NodeState, u64)>) -> Outcome {
+    let revision = own.as_ref().map_or(0, |(_, revision)| *revision);
+    Outcome::Read { current, own: own.map(|(own, _)| own), revision }
+}
+
 /// Runs an agent's actions until it is idle; returns them.
 fn run(agent: &mut Agent, current: Option<Current>, own: Option<(NodeState, u64)>) -> Vec<Action> {
     let mut actions = Vec::new();
@@ -118,7 +159,7 @@ fn run(agent: &mut Agent, current: Option<Current>, own: Option<(NodeState, u64)
         actions.push(action.clone());
         agent.complete(match action {
             Action::Idle => return actions,
-            Action::Read => Outcome::Read { current, own: own.clone() },
+            Action::Read => read(current, own.clone()),
             Action::Prepare(_) | Action::Inspect => Outcome::Hash(FileHash::default()),
             Action::Prove(_) => Outcome::Proved { counted: 3, missing: 0 },
             _ => Outcome::Done,
@@ -177,8 +218,7 @@ fn a_node_that_was_changed_gets_its_stage_again() {
     agent.complete(Outcome::Hash(FileHash([2; 32])));
     assert_eq!(agent.action(), Action::Idle);
     agent.wake();
-    let read = |own: Option<(NodeState, u64)>| Outcome::Read { current: Some(sending), own };
-    agent.complete(read(None));
+    agent.complete(read(Some(sending), None));
     assert_eq!(agent.action(), Action::Apply(saved));
     agent.complete(Outcome::Done);
     agent.complete(Outcome::Hash(saved.hash));
@@ -196,14 +236,14 @@ fn a_node_that_was_changed_gets_its_stage_again() {
     agent.complete(Outcome::Done);
     // It tries again, and writes the same refusal once.
     agent.wake();
-    agent.complete(read(Some((refusal.clone(), 20))));
+    agent.complete(read(Some(sending), Some((refusal.clone(), 20))));
     assert_eq!(agent.action(), Action::Apply(saved));
     agent.complete(Outcome::Refused("no room".into()));
     assert_eq!(agent.action(), Action::Idle);
     // The controller returns: the node that refuses follows.
     agent.wake();
     let back = current(7, Phase::Prove, Phase::Send);
-    agent.complete(Outcome::Read { current: Some(back), own: Some((refusal, 20)) });
+    agent.complete(read(Some(back), Some((refusal, 20))));
     assert_eq!(agent.action(), Action::Prepare(back));
 }
 

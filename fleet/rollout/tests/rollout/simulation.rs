@@ -2,7 +2,7 @@
 //! data plane of random networks. Every frame arrives once. The control changes all nodes in one step, and loses.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use onbeat_plan::manifest::Manifest;
 use onbeat_plan::{Network, network as plan_network};
@@ -174,8 +174,13 @@ impl Fleet {
     fn publish(&mut self) -> Result<Generation, Vec<change::Refusal>> {
         let number = self.plan.generation + 1;
         let (manifest, plan) = network::plan(&self.network, self.manifest.as_ref(), number);
-        let settings = Settings { soak_ms: 0, deadline_s: 30 };
-        let prepared = change::prepare(&self.plan, &plan, settings, false)?;
+        let settings = Settings {
+            soak_ms: 100,
+            deadline_s: 30,
+            bridges_loaded: false,
+            without: BTreeSet::new(),
+        };
+        let prepared = change::prepare(&self.plan, &plan, &settings)?;
         let mut client = self.store.clone();
         for (node, text) in &plan.files {
             put(&mut client, key::part(number, node, 0), text.clone().into_bytes());
@@ -220,11 +225,10 @@ impl Fleet {
                 let current = result.reads[0].first();
                 let current = current
                     .map(|key| record::open(key::CURRENT, &key.value, &Key).expect("a record"));
-                let own = result.reads[1].first().map(|key| {
-                    let own = record::decode(&state, &key.value).expect("a state");
-                    (own, key.mod_revision)
-                });
-                Outcome::Read { current, own }
+                let own = result.reads[1].first();
+                let revision = own.map_or(0, |key| key.mod_revision);
+                let own = own.map(|key| record::decode(&state, &key.value).expect("a state"));
+                Outcome::Read { current, own, revision }
             }
             Action::Prepare(_) if is_refused => Outcome::Refused("no room".into()),
             Action::Prepare(current) => match prepare(host, current) {
@@ -271,6 +275,8 @@ impl Fleet {
                 }
                 Outcome::Proved { counted, missing }
             }
+            // Frames that another cause lost.
+            Action::Count(_) => Outcome::Lost(u64::from(is_refused), String::new()),
             Action::Acknowledge(state, revision) => {
                 let lease = match host.lease {
                     Some(lease) => lease,

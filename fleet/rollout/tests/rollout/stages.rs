@@ -9,7 +9,8 @@ use onbeat_rollout::stage::{NewMember, StageRefusal, Stages};
 
 use super::network;
 
-const SETTINGS: Settings = Settings { soak_ms: 10_000, deadline_s: 30 };
+const SETTINGS: Settings =
+    Settings { soak_ms: 10_000, deadline_s: 30, bridges_loaded: false, without: BTreeSet::new() };
 
 /// A ring of four nodes and a chord.
 const SQUARE: &str = r#"
@@ -80,7 +81,7 @@ fn streams(text: &str) -> &str {
 #[test]
 fn each_kind_of_stream_has_its_stages() {
     let (old, new) = plans();
-    let prepared = change::prepare(&old, &new, SETTINGS, false).unwrap();
+    let prepared = change::prepare(&old, &new, &SETTINGS).unwrap();
     // One of b and c had a path before.
     let relay = if old.files.contains_key("b") { "c" } else { "b" };
     let other = if relay == "b" { "c" } else { "b" };
@@ -171,7 +172,7 @@ fn the_longer_history_of_both_plans_is_used_in_between() {
 }
 
 fn refusals(old: &PlanFiles, new: &PlanFiles) -> Vec<Refusal> {
-    change::prepare(old, new, SETTINGS, false).unwrap_err()
+    change::prepare(old, new, &SETTINGS).unwrap_err()
 }
 
 #[test]
@@ -231,6 +232,30 @@ fn changes_that_would_lose_frames_are_refused_before_they_start() {
 }
 
 #[test]
+fn a_node_is_left_out_if_nothing_requires_it() {
+    let (old, new) = plans();
+    let all = change::prepare(&old, &new, &SETTINGS).unwrap().change.affected;
+    let without = |node: &str| Settings { without: BTreeSet::from([node.to_owned()]), ..SETTINGS };
+    // The chord was the path of the old plan: the new one uses b and c.
+    let (mut left_out, mut refused) = (Vec::new(), Vec::new());
+    for node in &all {
+        match change::prepare(&new, &old, &without(node)) {
+            Ok(prepared) => {
+                assert_eq!(prepared.change.affected.len(), all.len() - 1, "{node}");
+                assert_eq!(prepared.nodes.len(), all.len(), "it follows when it is back");
+                left_out.push(node.as_str());
+            }
+            Err(refusals) => {
+                assert!(matches!(&refusals[..], [Refusal::Needed { .. }]), "{refusals:?}");
+                refused.push(node.as_str());
+            }
+        }
+    }
+    assert_eq!(left_out.len(), 1, "{left_out:?}: the relay of the new paths alone");
+    assert!(refused.contains(&"a") && refused.contains(&"d"), "{refused:?}");
+}
+
+#[test]
 fn a_batch_changes_some_streams() {
     let text = SQUARE.to_owned()
         + "[[stream]]\nname = \"axis.v7\"\ntalker = \"a\"\nlisteners = [\"d\"]\n\
@@ -243,8 +268,8 @@ fn a_batch_changes_some_streams() {
     let batch = old.with_streams(&new, &BTreeSet::from(["axis.v7"]), 2);
     assert_eq!(change::changed(&old, &batch), ["axis.v7"]);
     assert_eq!(change::changed(&batch, &new), ["axis"]);
-    change::prepare(&old, &batch, SETTINGS, false).unwrap();
-    change::prepare(&batch, &new, SETTINGS, false).unwrap();
+    change::prepare(&old, &batch, &SETTINGS).unwrap();
+    change::prepare(&batch, &new, &SETTINGS).unwrap();
     let all = old.with_streams(&new, &BTreeSet::from(["axis", "axis.v7"]), 2);
     for (node, text) in &all.files {
         assert_eq!(streams(text), new.files.get(node).map_or("", |text| streams(text)), "{node}");

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use onbeat_delay_run::ClockCondition;
 use onbeat_link::Backend;
 use onbeat_powerlink_node::{File, Project, Sender, Session, SessionError};
 use onbeat_report::format::count;
@@ -161,7 +162,9 @@ impl Options {
             return Err(Failure::new("--seconds: use a time above 0, such as 10"));
         }
         let mut progress = Progress::new(self.shown.quiet);
-        let outcome = session(&mut progress)?;
+        let clock = ClockCondition::begin();
+        let mut outcome = session(&mut progress)?;
+        clock.finish(&mut outcome);
         for cause in outcome.causes.iter().take(MAX_CAUSES) {
             warn(&cause.statement);
         }

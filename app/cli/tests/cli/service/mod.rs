@@ -129,6 +129,7 @@ fn the_unit_has_no_settings_of_the_kernel_and_no_sockets_of_other_services() {
     assert_eq!(unit.values("TemporaryFileSystem"), ["/run:ro"]);
     let paths = "/run/onbeat -/run/onbeat-readers -/run/onbeat-managers /run/systemd/notify -/run/systemd/journal/socket";
     assert_eq!(unit.values("BindPaths"), [paths]);
+    assert_eq!(unit.values("BindReadOnlyPaths"), ["-/run/udev -/run/ptp"]);
     // systemd 257 makes /sys writable with it.
     assert!(unit.values("ProtectControlGroups").is_empty());
 }

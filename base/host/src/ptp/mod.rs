@@ -8,9 +8,11 @@
 
 mod client;
 mod history;
+mod watch;
 
 pub use client::{PtpClient, SERVERS};
 pub use history::{History, Port, Round, SAMPLES};
+pub use watch::{ClockRecord, ClockWatch};
 
 use std::fmt;
 
