@@ -1,6 +1,6 @@
--- Queries of the history that `onbeat fleet agent --history` writes, for DuckDB 1.0 or newer:
+-- Queries of the history that `onbeat fleet agent --history` writes, for DuckDB 1.1 or newer:
 --
---   duckdb -c "SET VARIABLE history = '/var/lib/onbeat-fleet/history'" -f history.sql
+--   (echo "SET VARIABLE history = '/var/lib/onbeat-fleet/history';"; cat history.sql) | duckdb
 --
 -- Counters are cumulative: the difference of neighboring rows is what one minute counted. After a reset, or a start of the
 -- node, the counter is smaller, and all of it is new.

@@ -193,10 +193,10 @@ impl Runner {
                 if is_pending && !self.is_absent {
                     pause = RETRY;
                 }
+                self.metrics.note(agent, &action, &outcome);
                 if matches!(outcome, Outcome::Lost(..)) {
                     pause = COUNT_INTERVAL;
                 }
-                self.metrics.note(agent, &action, &outcome);
                 agent.complete(outcome);
             }
             self.metrics.write(agent);

@@ -15,8 +15,6 @@ use crate::error::{Error, Result};
 /// Time after which the file is written again without a change: its time shows that the agent runs.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-const PHASES: [Phase; 5] = [Phase::Rest, Phase::Accept, Phase::Prove, Phase::Send, Phase::Drain];
-
 /// What the agent of a node has done.
 #[derive(Debug)]
 pub(crate) struct AgentMetrics {
@@ -112,7 +110,7 @@ impl AgentMetrics {
         };
         let mut text = one("step", "gauge", "Last step that the agent acknowledged", self.step);
         text += &head("phase", "gauge", "Phase of this step");
-        for phase in PHASES {
+        for phase in Phase::ALL {
             let (node, value) = (&self.node, u8::from(phase == self.phase));
             let _ = writeln!(
                 text,
@@ -188,7 +186,7 @@ mod tests {
         );
         assert!(text.contains("connected_since_seconds{node=\"relay1\"} 0\n"), "{text}");
 
-        let known = Outcome::Read { current: Some(current), own: None, revision: 0 };
+        let known = Outcome::Read { current: Some(current), own: None, revision: 1 };
         metrics.note(&agent, &Action::Read, &known);
         metrics.note(&agent, &Action::Inspect, &Outcome::Hash(FileHash::of("b")));
         metrics.note(&agent, &Action::Inspect, &Outcome::Hash(FileHash::of("a")));

@@ -202,7 +202,7 @@ fn path(directory: &Path, node: &str, hour: i64) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use onbeat_node::control::{EgressStatus, MemberStatus};
+    use onbeat_node::control::{EgressStatus, MemberStatus, RecoveryStatus};
     use onbeat_testing::TemporaryDirectory;
 
     use super::*;
@@ -293,21 +293,31 @@ mod tests {
         let directory = TemporaryDirectory::new("history-size");
         let started = std::time::Instant::now();
         let mut hour = Hour::default();
+        let mut random = 1_u64;
+        // Packets of each stream until the reading of its functions, whose instants vary.
+        let mut sent = vec![0; 1000];
         for minute in 1..=60_u64 {
-            let stream = |number: u64| {
-                let packets = (minute * 120_000) + number * 977;
-                let member = |port: &str, lost: u64| MemberStatus {
+            let mut jitter = |most: u64| {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) % most
+            };
+            let mut streams = Vec::new();
+            for (number, sent) in (0_u64..).zip(&mut sent) {
+                *sent += 119_980 + jitter(40);
+                let (packets, lost) = (*sent, minute * (number % 5));
+                let member = |port: &str, input_packets| MemberStatus {
                     port: port.into(),
-                    input_packets: packets - lost,
+                    input_packets,
                     ..MemberStatus::default()
                 };
-                let mut recovery = onbeat_node::control::RecoveryStatus::default();
-                // The reading is not at the same instant of each minute.
-                recovery.counters.passed = packets + (number * 31 + minute * 7) % 40;
-                recovery.counters.discarded = packets - minute * (number % 5);
-                StreamStatus {
+                let mut recovery = RecoveryStatus::default();
+                recovery.counters.passed = packets + jitter(3);
+                recovery.counters.discarded = packets - lost - jitter(3);
+                streams.push(StreamStatus {
                     name: format!("axis-{number}"),
-                    members: vec![member("path1", 0), member("path2", minute * (number % 5))],
+                    members: vec![member("path1", packets), member("path2", packets - lost)],
                     recovery: Some(recovery),
                     egress: vec![EgressStatus {
                         port: "host".into(),
@@ -315,9 +325,9 @@ mod tests {
                         loses: false,
                     }],
                     ..StreamStatus::default()
-                }
-            };
-            hour.add(minute as i64 * 60_000 + 17, &(0..1000).map(stream).collect::<Vec<_>>());
+                });
+            }
+            hour.add(minute as i64 * 60_000 + 17, &streams);
         }
         let (added, path) = (started.elapsed(), path(directory.path(), "a", 0));
         let writing = std::time::Instant::now();

@@ -201,10 +201,13 @@ fn paths(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     use onbeat_report::Run;
-    use onbeat_testing::TemporaryDirectory;
+    use onbeat_testing::{TemporaryDirectory, require_that, root};
 
     const DAY: &str = "date=2026-11-30";
     const HOUR: i64 = 498_900 * HOUR_MS;
@@ -275,6 +278,30 @@ mod tests {
         fs::write(at.join(DAY).join("hour=13/b.parquet"), "PAR1").unwrap();
         let error = report("2026-11-30", "2026-12-01").unwrap_err().to_string();
         assert!(error.contains("hour=13/b.parquet"), "{error}");
+    }
+
+    /// Another reader of the files, and the example.
+    #[test]
+    fn duckdb_finds_the_same_losses() {
+        let has_duckdb = Command::new("duckdb").arg("--version").output().is_ok();
+        if !require_that(has_duckdb, "duckdb") {
+            return;
+        }
+        let directory = TemporaryDirectory::new("history-duckdb");
+        write(directory.path(), 12, "b", &[[100, 100, 7], [190, 200, 7]]);
+        write(directory.path(), 13, "b", &[[50, 40, 10], [100, 140, 10]]);
+        let queries = fs::read_to_string(root().join("examples/fleet/history.sql")).unwrap();
+        let text = format!("SET VARIABLE history = '{}';\n{queries}", directory.path().display());
+        let mut duckdb = Command::new("duckdb");
+        let duckdb = duckdb.arg("-csv").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut duckdb = duckdb.unwrap();
+        duckdb.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = duckdb.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{text}");
+        for line in ["axis,b,240,10", "axis,b,path1,0,190,250,76.0"] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ use onbeat_report::format::count;
 
 use self::faults::FaultDeck;
 use self::network::{Ladder, PlanOutput};
-use self::plant::{Plant, RolloutEnd, node_file};
+use self::plant::{Plant, RolloutEnd};
 use self::process::{Launcher, Process};
 use self::report::{AgentFigures, FleetReport, OutageReport, TrafficReport};
 use self::rollout::{Course, RolloutRecord};
@@ -93,7 +93,7 @@ impl Options {
         let refused = |option, value: u32, reason: String| {
             Err(Error::Option { option, value: value.to_string(), reason })
         };
-        if self.nodes < 8 || !self.nodes.is_multiple_of(4) {
+        if self.nodes < 8 || self.nodes % 4 != 0 {
             let reason = "use a multiple of 4, at least 8: rings have 4 nodes";
             return refused("nodes", self.nodes, reason.into());
         }
@@ -290,19 +290,14 @@ fn idle(stage: &mut Stage<'_>, plant: &Plant) -> Result<AgentFigures> {
 fn in_one_step(world: &World, ladder: &Ladder, plan: &PlanOutput, rate: u64) -> Result<Received> {
     let traffic = Traffic::start(world, ladder, rate)?;
     pause(CONTROL)?;
-    for (name, text) in &plan.files {
-        let file = node_file(name);
-        std::fs::write(&file, text).map_err(|error| Error::io(format!("write {file}"), error))?;
-    }
-    let reload = |name: &str| -> Result<()> {
+    let replace = |name: &str, text: &str| -> Result<()> {
         let failed = |source| Error::Control { node: name.into(), source };
-        let directory = Path::new(onbeat_node::control::DIRECTORY);
-        let mut client = Client::to_node(Some(name), directory).map_err(failed)?;
-        client.request(&Request::Reload { force: true }).map_err(failed).map(drop)
+        let mut client = Client::to_managed(name).map_err(failed)?;
+        client.order(&Request::ReplaceFile { text: text.to_owned() }).map_err(failed).map(drop)
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> =
-            plan.files.iter().map(|(name, _)| scope.spawn(|| reload(name))).collect();
+            plan.files.iter().map(|(name, text)| scope.spawn(|| replace(name, text))).collect();
         threads.into_iter().try_for_each(|thread| {
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })

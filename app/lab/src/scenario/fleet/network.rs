@@ -19,6 +19,7 @@ use onbeat_realtime::clock::SECOND;
 use onbeat_wire::MacAddress;
 use onbeat_wire::random::Random;
 
+use super::plant::managed_head;
 use crate::{Error, Result, Topology};
 
 /// Nodes of a ring.
@@ -179,7 +180,7 @@ impl Ladder {
             let (name, column, row) = (name(node), column as u16, row as u16);
             let file = plan.and_then(|plan| plan.files.iter().find(|(of, _)| *of == name));
             let text = file.map_or("", |(_, text)| text);
-            topology.node(&name, column, row, text.split("[[stream]]").next().unwrap_or_default());
+            topology.node(&name, column, row, managed_head(&name, text));
             topology.host(&host(node), column, if row == 1 { 0 } else { 4 });
             let end = format!("{name}:{name}-host");
             topology.link(&format!("host-{name}"), &format!("{}:eth0", host(node)), &end);

@@ -79,8 +79,7 @@ impl Plant {
     pub(super) fn start_agent(&mut self, node: u32) -> Result<()> {
         let name = name(node);
         let state = self.launcher.at(&format!("state-{name}")).display().to_string();
-        let file = node_file(&name);
-        let arguments = ["agent", &self.credentials(node), "--node-file", &file, "--state", &state];
+        let arguments = ["agent", &self.credentials(node), "--state", &state];
         let mut command = self.launcher.fleet(&arguments, &format!("agent-{name}.log"))?;
         let agent = Process::start(&format!("the agent of {name}"), &mut command)?;
         self.agents[node as usize] = Some(agent);
@@ -163,9 +162,14 @@ fn phase(line: &str) -> Option<Phase> {
     Phase::ALL.into_iter().find(|phase| phase.name() == name)
 }
 
-/// The file of a node of the laboratory.
-pub(super) fn node_file(name: &str) -> String {
-    format!("{}/{name}.toml", onbeat_host::run_directory!("lab"))
+/// The file of a node of the laboratory without streams, which agents may replace: the head of a planned one.
+pub(super) fn managed_head(name: &str, planned: &str) -> String {
+    let head = planned.split("[[stream]]").next().unwrap_or_default();
+    let directory = onbeat_host::run_directory!("lab");
+    let keys = format!(
+        "[node]\nmanaged-by = \"fleet\"\nmanagers = \"root\"\nmanaged-file = \"{directory}/managed/{name}.toml\"\n"
+    );
+    head.replacen("[node]\n", &keys, 1)
 }
 
 #[cfg(test)]

@@ -10,11 +10,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use onbeat_node::control::{DIRECTORY, FileVersion, MemberStatus, Request, Response, StreamStatus};
+use onbeat_node::control::{FileVersion, MANAGERS, MemberStatus, Request, Response, StreamStatus};
 use onbeat_rollout::record::FileHash;
 
 use super::network::{PlanOutput, name};
-use super::plant::node_file;
 use crate::worker::Worker;
 use crate::{Error, Result};
 
@@ -37,17 +36,17 @@ struct Stub {
 }
 
 impl NodeStubs {
-    /// Creates files and sockets of nodes, which start without streams.
+    /// Creates sockets of nodes, which start without streams.
     pub(super) fn start(nodes: u32, plan: &PlanOutput) -> Result<Self> {
+        let directory = || fs::create_dir_all(MANAGERS);
+        directory().map_err(|error| Error::io(format!("create {MANAGERS}"), error))?;
         let mut stubs = Vec::new();
         for node in 0..nodes {
             let name = name(node);
             let file = plan.files.iter().find(|(of, _)| *of == name);
             let text =
                 file.map_or("", |(_, text)| text).split("[[stream]]").next().unwrap_or_default();
-            let file = node_file(&name);
-            fs::write(&file, text).map_err(|error| Error::io(format!("write {file}"), error))?;
-            let path = Path::new(DIRECTORY).join(format!("{name}.sock"));
+            let path = Path::new(MANAGERS).join(format!("{name}.sock"));
             let listener = UnixListener::bind(&path)
                 .map_err(|error| Error::io(format!("listen on {}", path.display()), error))?;
             stubs.push(Stub { name, listener, sha256: FileHash::of(text).to_string() });
@@ -99,19 +98,14 @@ impl Stub {
     fn respond(&mut self, request: Request) -> Response {
         match request {
             Request::Ping => {
-                let file = node_file(&self.name);
-                let version =
-                    FileVersion { file, sha256: self.sha256.clone(), ..FileVersion::default() };
+                let version = FileVersion { sha256: self.sha256.clone(), ..FileVersion::default() };
                 let node = self.name.clone();
                 Response::Pong { node, pid: std::process::id(), configuration: Some(version) }
             }
-            Request::Reload { .. } => match fs::read_to_string(node_file(&self.name)) {
-                Ok(text) => {
-                    self.sha256 = FileHash::of(&text).to_string();
-                    Response::Done { message: String::new() }
-                }
-                Err(error) => Response::Error { message: error.to_string() },
-            },
+            Request::ReplaceFile { text } => {
+                self.sha256 = FileHash::of(&text).to_string();
+                Response::Done { message: String::new() }
+            }
             Request::Prove { .. } => Response::Done { message: String::new() },
             Request::Streams { streams } => {
                 let member = MemberStatus { input_packets: COUNTED, ..MemberStatus::default() };
