@@ -137,11 +137,10 @@ impl OutageReport {
         let methods: BTreeSet<&String> = self.before.keys().chain(self.after.keys()).collect();
         for method in methods {
             let count = |requests: &Requests| requests.get(method).copied().unwrap_or(0);
-            table.row([
-                Cell::from(&method[..]),
-                count(&self.before).into(),
-                count(&self.after).into(),
-            ]);
+            let counts = [&self.before, &self.after].map(count);
+            if counts != [0, 0] {
+                table.row([Cell::from(&method[..]), counts[0].into(), counts[1].into()]);
+            }
         }
         stage.figure(format!("requests of etcd around an outage of {} s", self.seconds), table);
         stage.figure("time until etcd has a leader", Measurement::new("ns", self.election_ns));
