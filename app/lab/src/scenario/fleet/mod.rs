@@ -93,7 +93,7 @@ impl Options {
         let refused = |option, value: u32, reason: String| {
             Err(Error::Option { option, value: value.to_string(), reason })
         };
-        if self.nodes < 8 || !self.nodes.is_multiple_of(4) {
+        if self.nodes < 8 || self.nodes % 4 != 0 {
             let reason = "use a multiple of 4, at least 8: rings have 4 nodes";
             return refused("nodes", self.nodes, reason.into());
         }
