@@ -225,10 +225,10 @@ fn an_interrupted_fleet_leaves_no_process() {
     let mut laboratory =
         command.args(options).stdout(Stdio::null()).spawn().expect("onbeat starts");
     let mut processes = Vec::new();
-    // Nodes, servers of etcd, agents, and a controller.
+    const NODES_SERVERS_AGENTS_CONTROLLER: usize = 8 + 3 + 8 + 1;
     wait_for("all processes run", || {
         processes = children(laboratory.id());
-        processes.len() >= 8 + 3 + 8 + 1
+        processes.len() >= NODES_SERVERS_AGENTS_CONTROLLER
     });
     kill(Pid::from_raw(laboratory.id() as i32), Signal::SIGINT).expect("it runs");
     let status = laboratory.wait().expect("it exits");

@@ -9,11 +9,12 @@ use onbeat_node::control::{Client, ClientError, LinkState, Request, Response};
 use onbeat_report::format as report;
 use onbeat_rollout::agent::{Action, DiskRecord, Outcome};
 use onbeat_rollout::record::{
-    self, FileHash, LONGEST_FILE, LONGEST_REASON, NodeKey, NodeReport, NodeState, SilentMember,
+    self, FileHash, LONGEST_FILE, LONGEST_REASON, NodeChange, NodeKey, NodeReport, NodeState,
+    SilentMember,
 };
 use onbeat_rollout::stage::Stages;
 use onbeat_rollout::store::{Condition, Keys, LeaseId, Operation, Store, StoreError, Transaction};
-use onbeat_rollout::{Agent, Current, Phase, key};
+use onbeat_rollout::{Agent, Current, Generation, Phase, key};
 use serde::{Deserialize, Serialize};
 
 use crate::credentials::{Credentials, PublicKey, SigningKey};
@@ -110,6 +111,8 @@ struct Runner {
     lease: Option<LeaseId>,
     /// The stages of a record, which were computed to prepare or to prove it.
     stages: Option<(Current, Stages)>,
+    /// What is signed for this node in a change from one plan to another; records of changes stay as they are.
+    signed: Option<((Generation, Generation), Option<NodeChange>)>,
     /// When probes of a step were sent.
     probed: Option<(u64, Instant)>,
     /// Lost frames by stream when a step of the phase send was applied.
@@ -152,6 +155,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         own_key: credentials.node_key()?,
         lease: None,
         stages: None,
+        signed: None,
         probed: None,
         losses: None,
         inputs: BTreeMap::new(),
@@ -329,10 +333,16 @@ impl Runner {
     fn signed_hash(&mut self, current: Current) -> Result<Option<FileHash>> {
         let Current { from, to, phase, .. } = current;
         if from != to {
-            let change = files::change(&mut self.store, &self.key, (from, to))?;
-            if change.affected.contains(&self.node) {
-                let plans = (from, to);
-                let own = files::node_change(&mut self.store, &self.key, plans, &self.node)?;
+            let plans = (from, to);
+            if self.signed.as_ref().is_none_or(|(known, _)| *known != plans) {
+                let change = files::change(&mut self.store, &self.key, plans)?;
+                let own = change
+                    .affected
+                    .contains(&self.node)
+                    .then(|| files::node_change(&mut self.store, &self.key, plans, &self.node));
+                self.signed = Some((plans, own.transpose()?));
+            }
+            if let Some((_, Some(own))) = &self.signed {
                 return Ok(Some(own.hash(phase)));
             }
         }

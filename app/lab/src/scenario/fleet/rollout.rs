@@ -91,11 +91,10 @@ impl Course<'_> {
             let last = phases.last().map(|(phase, _)| *phase);
             let news = controller.as_ref().and_then(|process| process.phase());
             let news = news.filter(|phase| *phase != Phase::Rest && Some(*phase) != last);
-            let is_over = faults.last().is_some_and(|fault| is_active && now >= fault.until_ns);
-            if let (Some((deck, world, _)), Some(fault)) = (&mut self.faults, faults.last())
-                && is_active
-                && (is_over || news.is_some())
-            {
+            let last = faults
+                .last()
+                .filter(|fault| is_active && (now >= fault.until_ns || news.is_some()));
+            if let (Some((deck, world, _)), Some(fault)) = (&mut self.faults, last) {
                 deck.revert(fault, world, plant, &mut controller)?;
                 is_active = false;
                 let event = format!("roll-out {number}, after {}", fault.describe());

@@ -14,7 +14,7 @@ use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 use onbeat_realtime::interrupt::{self, wait_until};
 use onbeat_wire::Frame;
 
-use super::network::{Ladder, host};
+use super::network::{Ladder, host, name};
 use crate::traffic::{FrameSpec, Stamp, StampError, StreamRecord, socket};
 use crate::worker::Worker;
 use crate::{Error, Result, World};
@@ -23,6 +23,8 @@ use crate::{Error, Result, World};
 const BURST: u64 = 16;
 /// Pause before a frame that an interface refused is sent again.
 const RETRY_NS: u64 = 1_000_000;
+/// Octets of a frame that a note shows.
+const SHOWN: usize = 48;
 const READ_INTERVAL_NS: u64 = 5_000_000;
 /// Time without frames after which none is in flight.
 const QUIET_NS: u64 = 700_000_000;
@@ -52,10 +54,14 @@ struct TalkerReport {
 
 struct ReceiverReport {
     records: Vec<StreamRecord>,
+    /// Numbers of frames that arrived again, of those of all streams.
+    doubled: Vec<u64>,
     /// Frames that were changed, or arrived at another listener.
     wrong: u64,
     /// Frames of no talker.
     foreign: u64,
+    /// The first octets of the first of these.
+    first: Option<String>,
     /// Frames that a socket dropped.
     missed: u64,
 }
@@ -65,7 +71,6 @@ struct ReceiverReport {
 pub(super) struct Received {
     pub(super) sent: u64,
     pub(super) delivered: u64,
-    pub(super) doubled: u64,
     pub(super) wrong: u64,
     pub(super) foreign: u64,
     pub(super) retries: u64,
@@ -73,8 +78,10 @@ pub(super) struct Received {
     pub(super) fewest: u64,
     /// Numbers of lost frames, of those of all streams.
     pub(super) lost: Vec<u64>,
-    /// Number of streams with frames that arrived twice.
-    pub(super) doubled_streams: u64,
+    /// Numbers of frames that arrived again.
+    pub(super) doubled: Vec<u64>,
+    /// The first octets of the first frame that was changed, or of another sender.
+    pub(super) first: Option<String>,
 }
 
 struct Talker {
@@ -154,14 +161,12 @@ impl ReceiverReport {
             retries: talker.retries,
             wrong: self.wrong,
             foreign: self.foreign,
+            doubled: self.doubled.clone(),
+            first: self.first.clone(),
             fewest: talker.sent / streams.max(1),
             ..Received::default()
         };
-        for record in &self.records {
-            received.delivered += record.delivered();
-            received.doubled += record.duplicated();
-            received.doubled_streams += u64::from(record.duplicated() > 0);
-        }
+        received.delivered = self.records.iter().map(StreamRecord::delivered).sum();
         let is_lost = |number: &u64| {
             self.records[(number % streams) as usize].arrival_ns(number / streams).is_none()
         };
@@ -214,8 +219,10 @@ fn receive(
 ) -> ReceiverReport {
     let mut report = ReceiverReport {
         records: vec![StreamRecord::default(); listeners.len()],
+        doubled: Vec::new(),
         wrong: 0,
         foreign: 0,
+        first: None,
         missed: 0,
     };
     let mut buffers = ReceiveBuffers::new(ReceiveBuffers::MOST);
@@ -258,23 +265,35 @@ fn take(
     listeners: &[usize],
     report: &mut ReceiverReport,
 ) -> io::Result<usize> {
+    let streams = listeners.len() as u64;
     socket.receive(buffers, |received| {
         let parsed = Frame::parse(received.octets).map_err(|_| StampError::Foreign);
         let parsed =
             parsed.and_then(|frame| Stamp::parse(frame.payload()).map(|stamp| (frame, stamp)));
-        let (frame, stamp) = match parsed {
-            Ok(parsed) => parsed,
-            Err(StampError::Corrupted) => return report.wrong += 1,
-            Err(StampError::Foreign) => return report.foreign += 1,
-        };
-        let stream = stamp.stream as usize;
-        let is_right = listeners.get(stream) == Some(&host)
-            && frame.destination() == Ladder::address(stream)
-            && frame.vlans().next().is_none()
-            && frame.sequence_tag().is_none();
-        // The time of reading: delays are not judged here.
-        if !is_right || !report.records[stream].take(&stamp, now_ns()) {
-            report.wrong += 1;
+        let is_right = parsed.as_ref().is_ok_and(|(frame, stamp)| {
+            let stream = stamp.stream as usize;
+            listeners.get(stream) == Some(&host)
+                && frame.destination() == Ladder::address(stream)
+                && frame.vlans().next().is_none()
+                && frame.sequence_tag().is_none()
+        });
+        match parsed {
+            Ok((_, stamp)) if is_right => {
+                let record = &mut report.records[stamp.stream as usize];
+                if record.arrival_ns(stamp.sequence).is_some() {
+                    report.doubled.push(stamp.sequence * streams + u64::from(stamp.stream));
+                }
+                // The time of reading: delays are not judged here.
+                report.wrong += u64::from(!record.take(&stamp, now_ns()));
+            }
+            other => {
+                let is_foreign = matches!(other, Err(StampError::Foreign));
+                *if is_foreign { &mut report.foreign } else { &mut report.wrong } += 1;
+                let octets = &received.octets[..received.octets.len().min(SHOWN)];
+                report
+                    .first
+                    .get_or_insert_with(|| format!("at {}: {octets:02x?}", name(host as u32)));
+            }
         }
     })
 }
