@@ -117,7 +117,7 @@ fn condition() -> (Value, String) {
     let arguments = ["delay", "echo", "--bind", "127.0.0.1", "--port", "48621", "--for", "1s"];
     let json: Value =
         serde_json::from_str(&run(&[&arguments[..], &["--json"]].concat()).out).unwrap();
-    (json["results"][0]["conditions"]["ptp"].clone(), run(&arguments).out)
+    (json["conditions"]["ptp"].clone(), run(&arguments).out)
 }
 
 #[test]

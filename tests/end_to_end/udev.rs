@@ -8,6 +8,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::{CommandOutput, can_run, program, wait_for};
@@ -65,7 +66,7 @@ struct Host(Process);
 
 impl Host {
     fn new() -> Host {
-        let mut unshare = command("unshare");
+        let mut unshare = command(Path::new("unshare"));
         unshare.args(["--mount", "--net", "--propagation", "private", "sh", "-ec", NAMESPACES]);
         let mut child = unshare.stdout(Stdio::piped()).spawn().expect("unshare starts");
         let mut line = String::new();
@@ -76,7 +77,7 @@ impl Host {
     }
 
     fn command(&self, program: &str, arguments: &[&str]) -> Command {
-        let mut command = command("nsenter");
+        let mut command = command(Path::new("nsenter"));
         command.args(["--mount", "--net", "--target", &self.0.0.id().to_string(), program]);
         command.args(arguments).stdin(Stdio::null());
         command

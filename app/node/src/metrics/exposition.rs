@@ -164,17 +164,25 @@ fn guard_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
         nodes.iter().filter_map(|node| Some((&*node.node, node.guard.as_ref()?))).collect();
     type Value = fn(&GuardStatus) -> u64;
     let values: [(&str, &str, Value); 4] = [
-        ("armed", "Whether the guard runs, and schedules all its interfaces", |guard| {
-            guard.armed.into()
+        (
+            "onbeat_guard_armed",
+            "Whether the guard runs, and schedules all its interfaces",
+            |guard| guard.armed.into(),
+        ),
+        ("onbeat_guard_interfaces", "Number of interfaces that the guard schedules", |guard| {
+            guard.interfaces
         }),
-        ("interfaces", "Number of interfaces that the guard schedules", |guard| guard.interfaces),
-        ("budget_processes", "Number of processes with a budget", |guard| guard.budget_processes),
-        ("limited_processes", "Number of processes that the guard limits now", |guard| {
-            guard.limited_processes
+        ("onbeat_guard_budget_processes", "Number of processes with a budget", |guard| {
+            guard.budget_processes
         }),
+        (
+            "onbeat_guard_limited_processes",
+            "Number of processes that the guard limits now",
+            |guard| guard.limited_processes,
+        ),
     ];
     for (name, help, value) in values {
-        let mut metric = text.metric(&format!("onbeat_guard_{name}"), MetricType::Gauge, help);
+        let mut metric = text.metric(name, MetricType::Gauge, help);
         for (node, guard) in &guards {
             metric.add(&[("node", node)], value(guard));
         }

@@ -110,7 +110,7 @@ mod tests {
     fn a_clock_without_responses_is_not_locked_and_without_ptp4l_there_is_none() {
         let directory = TemporaryDirectory::new("clock-watch");
         let server = directory.file("ptp4l");
-        assert!(ClockWatch::start_with(&[server.clone()]).is_none());
+        assert!(ClockWatch::start_with(std::slice::from_ref(&server)).is_none());
         let silent = UnixDatagram::bind(&server).unwrap();
         let record = ClockWatch::start_with(&[server]).unwrap().finish();
         assert_eq!((record.status.state, record.samples), (PtpState::Silent, 2));
