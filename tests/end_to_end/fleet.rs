@@ -175,7 +175,8 @@ fn join(node: &str, credentials: &str, keys: &str) {
     succeed(&["join", address, "--token", token, "-o", credentials]);
     assert!(invite.0[0].wait().unwrap().success());
     assert!(lines.any(|line| line.contains("has joined")));
-    let (code, text) = fleet(&["join", address, "--token", token, "-o", &format!("{credentials}-2")]);
+    let (code, text) =
+        fleet(&["join", address, "--token", token, "-o", &format!("{credentials}-2")]);
     assert!(code == 2 && text.contains("invite NODE --listen"), "{text}");
 }
 
@@ -276,7 +277,10 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
     fs::write(&net, network("")).unwrap();
     let drain = ["drain", "r2", "--network", &net, "--soak", "1", "--batch", "1", "--fleet", &keys];
     let text = succeed(&drain);
-    assert!(text.contains("batch 1: 1 of 2 streams") && text.contains("it may be stopped"), "{text}");
+    assert!(
+        text.contains("batch 1: 1 of 2 streams") && text.contains("it may be stopped"),
+        "{text}"
+    );
     assert!(world.status("r2").unwrap().streams.is_empty(), "{text}");
     fs::write(&net, network("r2")).unwrap();
     let (code, text) = fleet(&["drain", "r1", "--network", &net, "--fleet", &keys]);

@@ -299,10 +299,7 @@ impl Join {
         let node = admission.node()?;
         let output = self.output.unwrap_or_else(|| format!("/etc/onbeat/fleet-{node}").into());
         secrets.save(&admission, &output)?;
-        print(&format!(
-            "this node is {node:?}; run: onbeat fleet agent {}\n",
-            output.display()
-        ))?;
+        print(&format!("this node is {node:?}; run: onbeat fleet agent {}\n", output.display()))?;
         Ok(CommandResult::Success)
     }
 }
