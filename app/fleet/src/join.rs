@@ -11,7 +11,7 @@
 //! to its own fleet only; the secret is of 128 bits, valid once and for some minutes.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -336,7 +336,7 @@ pub(crate) fn apply(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    let name = ServerName::IpAddress(IpAddr::from(address.ip()).into());
+    let name = ServerName::IpAddress(address.ip().into());
     let connection =
         ClientConnection::new(Arc::new(config), name).map_err(|error| failed(&error))?;
     let stream = TcpStream::connect_timeout(&address, TIMEOUT).map_err(|error| failed(&error))?;

@@ -8,7 +8,7 @@ use onbeat_terminal::output::print;
 
 use super::FleetOption;
 use super::apply::OpenFleet;
-use crate::error::{self, Error};
+use crate::error;
 use crate::store::EtcdStore;
 
 /// Hold a roll-out where it is, and start none
@@ -55,7 +55,7 @@ impl Pause {
         }
         let value = record::seal(&PauseRecord { why: self.why }, &fleet.signer);
         let put = Operation::Put { key: key::PAUSE.into(), value, lease: 0 };
-        execute(&mut fleet.store, put).map_err(Error::from)?;
+        execute(&mut fleet.store, put)?;
         print("no step is written until `onbeat fleet pause --end` or `apply --continue`\n")?;
         Ok(CommandResult::Success)
     }

@@ -78,7 +78,7 @@ pub(crate) struct Join {
     address: SocketAddr,
     /// What it printed
     #[arg(long)]
-    token: Token,
+    token: String,
     /// Directory for the credentials of this node; default: /etc/onbeat/fleet-NODE
     #[arg(short, long, value_name = "DIRECTORY")]
     output: Option<PathBuf>,
@@ -294,8 +294,10 @@ impl Invite {
 
 impl Join {
     pub(crate) fn execute(self) -> Result<CommandResult> {
+        let token: Token =
+            self.token.parse().map_err(|fault| Failure::new(format!("--token: {fault}")))?;
         let secrets = NodeSecrets::generate()?;
-        let admission = join::apply(self.address, &self.token, &secrets.application()?)?;
+        let admission = join::apply(self.address, &token, &secrets.application()?)?;
         let node = admission.node()?;
         let output = self.output.unwrap_or_else(|| format!("/etc/onbeat/fleet-{node}").into());
         secrets.save(&admission, &output)?;

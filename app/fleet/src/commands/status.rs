@@ -98,17 +98,8 @@ impl Status {
     pub(crate) fn execute(self) -> Result<CommandResult> {
         let mut fleet = OpenFleet::open(&self.fleet)?;
         let mut reader = Reader::default();
-        while self.watch {
-            let text = match status(&mut fleet, &mut reader) {
-                Ok(status) => text(&status),
-                Err(error) => format!("{error}\n"),
-            };
-            // Clears the screen of a terminal only.
-            let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
-            if print_to_reader(&format!("{clear}{text}"))? == output::Reader::Closed {
-                return Ok(CommandResult::Success);
-            }
-            std::thread::sleep(INTERVAL);
+        if self.watch {
+            return watch(&mut fleet, &mut reader);
         }
         let status = status(&mut fleet, &mut reader)?;
         let has = |words: &[&str]| status.nodes.iter().any(|node| words.contains(&node.state));
@@ -126,6 +117,22 @@ impl Status {
         };
         let what = if is_healthy { "a roll-out is under way" } else { "not all nodes are healthy" };
         Err(Failure::with_code(what, code))
+    }
+}
+
+/// Shows the state until its reader is gone.
+fn watch(fleet: &mut OpenFleet, reader: &mut Reader) -> Result<CommandResult> {
+    loop {
+        let text = match status(fleet, reader) {
+            Ok(status) => text(&status),
+            Err(error) => format!("{error}\n"),
+        };
+        // Clears the screen of a terminal only.
+        let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+        if print_to_reader(&format!("{clear}{text}"))? == output::Reader::Closed {
+            return Ok(CommandResult::Success);
+        }
+        std::thread::sleep(INTERVAL);
     }
 }
 
