@@ -16,8 +16,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use onbeat_lab::Topology;
-use onbeat_lab::world::CutEnds;
-use onbeat_node::control::{Client, Request};
+use onbeat_node::control::{Client, DIRECTORY, Request};
 use onbeat_testing::etcd::{etcd, require_etcd, with_certificates};
 use onbeat_testing::{TemporaryDirectory, command};
 
@@ -317,7 +316,7 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
     let sent = flow.finish_whole();
     assert!(sent > 2 * RATE, "{sent}");
 
-    // New paths lose frames: the roll-out returns by itself.
+    // Numbers are missing at the listener, as if new paths lost frames: the roll-out returns by itself.
     let flow = Flow::start(&world, ("talker", "listener"), 2, (GROUP, VLAN), RATE, None);
     flow.advance(RATE / 10);
     std::thread::scope(|scope| {
@@ -328,19 +327,17 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
             status.contains("\"phase\": \"send\"") && !status.contains("waiting")
         });
         flow.advance(RATE / 10);
-        for relay in ["r2", "r3"] {
-            world.cut(&format!("a-{relay}"), CutEnds::Second).unwrap();
-        }
-        let begun = flow.begun();
-        wait_for("frames are lost", || flow.begun() > begun + RATE / 10);
-        for relay in ["r2", "r3"] {
-            world.restore(&format!("a-{relay}")).unwrap();
-        }
+        let streams = world.status("a").unwrap().streams;
+        let axis = streams.into_iter().find(|stream| stream.name == "axis").unwrap();
+        // Less than the history, which has 64.
+        let number = axis.generation.unwrap().gen_seq_num.wrapping_add(30);
+        let set = Request::SetNumber { stream: "axis".into(), number, force: true };
+        Client::to_node(Some("a"), Path::new(DIRECTORY)).unwrap().request(&set).unwrap();
         let (code, text) = applied.join().unwrap();
         let is_reported = text.contains("loses frames: stream \"axis\" lost");
         assert!(code == 1 && is_reported && text.contains("all nodes run the old plan"), "{text}");
     });
-    assert!(flow.finish().delivery.lost() > 0);
+    flow.finish();
 
     // A node whose credentials are void keeps what it runs.
     succeed(&["revoke", "r2", "--fleet", &keys]);
