@@ -100,7 +100,7 @@ fn topology(plans: [&Path; 2]) -> Topology {
             "[node]\nmanaged-by = \"fleet\"\nmanagers = \"nogroup\"\nmanaged-file = \"{}\"\n",
             managed_file(node)
         );
-        topology.node(node, place, 1, &head.replacen("[node]\n", &managed, 1));
+        topology.node(node, place, 1, head.replacen("[node]\n", &managed, 1));
     }
     topology.host("talker", 0, 0).host("listener", 9, 0);
     topology.link("access", "talker:eth0", "a:a-host").link("exit", "b:b-host", "listener:eth0");
@@ -122,7 +122,7 @@ const AGENT: u32 = 65534;
 
 /// Starts the agent of a node without privileges; its log is `DIRECTORY/log-NODE`.
 fn start_agent(program: &Path, directory: &TemporaryDirectory, node: &str) -> Child {
-    let at = |name: &str| directory.file(&format!("{name}-{node}"));
+    let at = |name: &str| directory.file(format!("{name}-{node}"));
     let (credentials, state) = (at("of"), at("state"));
     fs::create_dir(&state).unwrap();
     let own = |path: &Path| chown(path, Some(AGENT), Some(AGENT)).unwrap();

@@ -4,7 +4,7 @@
 //!  node                                   inviter
 //!    ├── TLS: the authority of the server has the hash of the token ─►│
 //!    ├── Request: secret of the token, CSR, public key ──────────────►│  admits the node to the store
-//!    │◄───────────────── Answer: certificate, servers of etcd ────────┤
+//!    │◄───────────────── JoinResponse: certificate, servers of etcd ────────┤
 //! ```
 //!
 //! Each is one line of JSON. Private keys never leave the node. The token names the authority, so the node gives the secret
@@ -99,7 +99,7 @@ struct Request {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Answer {
+enum JoinResponse {
     Admission(Admission),
     Refusal(String),
 }
@@ -134,7 +134,7 @@ pub(crate) struct Invitation {
 /// A node that has the secret.
 pub(crate) struct Applicant {
     application: Application,
-    answer: SyncSender<Answer>,
+    answer: SyncSender<JoinResponse>,
     /// Its end says that the answer was sent.
     sent: Receiver<()>,
 }
@@ -148,8 +148,8 @@ impl Applicant {
     /// Sends what it needs, or why it gets nothing.
     pub(crate) fn answer(self, admission: &Result<Admission>) {
         let answer = match admission {
-            Ok(admission) => Answer::Admission(admission.clone()),
-            Err(error) => Answer::Refusal(error.to_string()),
+            Ok(admission) => JoinResponse::Admission(admission.clone()),
+            Err(error) => JoinResponse::Refusal(error.to_string()),
         };
         // A node that has left joins again with another token.
         let _ = self.answer.send(answer);
@@ -252,7 +252,7 @@ fn serve(stream: TcpStream, config: Arc<ServerConfig>, token: &Token, visits: &S
     // Of hashes: how long the comparison takes says nothing about the secret.
     if hash(&secret) != hash(&token.secret) {
         let refusal = "the token is wrong, was used, or is too old; invite the node again";
-        let _ = write_line(&mut stream, &Answer::Refusal(refusal.into()));
+        let _ = write_line(&mut stream, &JoinResponse::Refusal(refusal.into()));
         return visit(Visit::WrongSecret);
     }
     let (answer, answered) = sync_channel(1);
@@ -345,8 +345,8 @@ pub(crate) fn apply(
     let request = Request { secret: to_hex(&token.secret), application: application.clone() };
     write_line(&mut stream, &request).map_err(|error| failed(&error))?;
     match read_line(&mut stream).map_err(|error| failed(&error))? {
-        Answer::Admission(admission) => Ok(admission),
-        Answer::Refusal(why) => Err(failed(&why)),
+        JoinResponse::Admission(admission) => Ok(admission),
+        JoinResponse::Refusal(why) => Err(failed(&why)),
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `plan/GEN/node/NODE/PART` | a part of the node's file, at most [`PART_OCTETS`] | controller, once |
 //! | `plan/TO/from/FROM` | signed [`Change`](crate::record::Change) | controller, once |
 //! | `plan/TO/from/FROM/NODE` | signed [`NodeChange`](crate::record::NodeChange) | controller, once |
-//! | `plan/key/NODE` | signed [`NodeKey`](crate::record::NodeKey) | whoever admits the node |
+//! | `plan/key/NODE` | signed [`NodeKey`](crate::record::NodeKey) | `onbeat fleet invite` |
 //! | `plan/cluster` | signed [`ClusterNumber`](crate::record::ClusterNumber) | controller, after a restore |
 //! | `plan/pause` | signed [`Pause`](crate::record::Pause) | operator |
 //! | `deadline/STEP` | empty, under a lease | controller, in the transaction of the step |

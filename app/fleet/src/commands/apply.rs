@@ -26,7 +26,7 @@ use crate::store::EtcdStore;
 /// Nodes that a line names.
 const NAMED: usize = 3;
 
-/// Time without an answer of the store after which people are told.
+/// Time without an answer of the store after which progress shows it.
 const AWAY: Duration = Duration::from_secs(2);
 
 /// Longest manifest of `onbeat plan`.

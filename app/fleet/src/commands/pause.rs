@@ -17,7 +17,7 @@ use crate::store::EtcdStore;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  onbeat fleet pause --why 'no changes during the shift'
+  onbeat fleet pause --why maintenance
   onbeat fleet pause --end
 
 Exit status: 0 success; 2 error.")]

@@ -32,9 +32,9 @@ impl Sums {
     fn add(&mut self, counters: &Counters) {
         if let Some(last) = self.last.replace(*counters) {
             // After a reset, or a start of the node, all of it is new.
-            let is_anew = counters[PACKETS] < last[PACKETS];
+            let is_restarted = counters[PACKETS] < last[PACKETS];
             for (sum, (new, old)) in self.counted.iter_mut().zip(counters.iter().zip(last)) {
-                let more = if is_anew { *new } else { (new - old).max(0) };
+                let more = if is_restarted { *new } else { (new - old).max(0) };
                 *sum = sum.saturating_add(more);
             }
         }

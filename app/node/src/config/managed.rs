@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use onbeat_config::diagnostic::Source;
 use onbeat_config::reader::Faults;
 use onbeat_host::{Error, trust};
+use onbeat_report::format::count;
 
 use super::node::read as read_node;
 use super::stored::{own_text, set_own_text};
@@ -133,8 +134,8 @@ fn differences(file: &Config, new: &Config, mut fault: impl FnMut(&str, String))
     differs(
         "stream",
         present <= most as usize,
-        &format_args!("at most {most} streams"),
-        &format_args!("{present} streams"),
+        &format_args!("at most {}", count(most.into(), "stream")),
+        &format_args!("{}", count(present as u64, "stream")),
     );
     let (own, other) = (&file.ports, &new.ports);
     let names =

@@ -34,10 +34,10 @@ use self::network::{Ladder, PlanOutput};
 use self::plant::{Plant, RolloutEnd};
 use self::process::{Launcher, Process};
 use self::report::{AgentFigures, FleetReport, OutageReport, TrafficReport};
-use self::rollout::{Course, RolloutRecord};
+use self::rollout::{RolloutRecord, RolloutSequence};
 use self::store::{Etcd, require_etcd};
 use self::stub::NodeStubs;
-use self::traffic::{Received, Traffic};
+use self::traffic::{DeliveryCounts, Traffic};
 use super::options::{DataPlaneOptions, SeedOptions};
 use super::stage::Stage;
 use crate::world::Mounts;
@@ -99,7 +99,8 @@ impl Options {
         }
         let most = STREAMS_PER_NODE * self.nodes;
         if self.streams > most {
-            let reason = format!("use at most {most} streams with {} nodes", self.nodes);
+            let (streams, nodes) = (count(most as u64, "stream"), count(self.nodes as u64, "node"));
+            let reason = format!("use at most {streams} with {nodes}");
             return refused("streams", self.streams, reason);
         }
         Ok(Ladder::draw(self.nodes, self.streams, self.rate, self.seed.seed))
@@ -133,7 +134,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
         seconds => Some(interrupt_store(stage, &mut plant, Duration::from_secs(seconds))?),
     };
     let faults = Some((FaultDeck::new(options.seed.seed), &world, &ladder));
-    let mut course = Course { traffic: Some(&traffic), faults, marks: Vec::new() };
+    let mut course = RolloutSequence { traffic: Some(&traffic), faults, marks: Vec::new() };
     let (rollouts, running) = roll_out_all(stage, options.rollouts, &mut course, &mut plant)?;
     let marks = course.marks;
     stage.show_step("waiting for frames");
@@ -187,7 +188,7 @@ fn without_nodes(
     let _mounts = Mounts::enter()?;
     let _stubs = NodeStubs::start(ladder.nodes(), &plans[0])?;
     let mut plant = start(stage, ladder, plans)?;
-    let mut course = Course { traffic: None, faults: None, marks: Vec::new() };
+    let mut course = RolloutSequence { traffic: None, faults: None, marks: Vec::new() };
     let (rollouts, _) = roll_out_all(stage, options.rollouts, &mut course, &mut plant)?;
     let agents = idle(stage, &plant)?;
     let etcd_octets = plant.etcd.resident()?;
@@ -199,7 +200,7 @@ fn without_nodes(
 fn roll_out_all(
     stage: &mut Stage<'_>,
     rollouts: u32,
-    course: &mut Course<'_>,
+    course: &mut RolloutSequence<'_>,
     plant: &mut Plant,
 ) -> Result<(Vec<RolloutRecord>, usize)> {
     let (mut records, mut running) = (Vec::new(), 0);
@@ -259,7 +260,7 @@ fn start(stage: &mut Stage<'_>, ladder: &Ladder, plans: &[PlanOutput; 2]) -> Res
     for (directory, plan) in PLANS.into_iter().zip(plans) {
         plant.write(directory, plan)?;
     }
-    let mut course = Course { traffic: None, faults: None, marks: Vec::new() };
+    let mut course = RolloutSequence { traffic: None, faults: None, marks: Vec::new() };
     let show = |phase| stage.show_step(&format!("first roll-out, {phase}"));
     match course.roll_out(&mut plant, (0, PLANS[0]), show)?.end {
         RolloutEnd::Done => Ok(plant),
@@ -287,7 +288,12 @@ fn idle(stage: &mut Stage<'_>, plant: &Plant) -> Result<AgentFigures> {
 }
 
 /// The control: all nodes read the files of the other plan at once.
-fn in_one_step(world: &World, ladder: &Ladder, plan: &PlanOutput, rate: u64) -> Result<Received> {
+fn in_one_step(
+    world: &World,
+    ladder: &Ladder,
+    plan: &PlanOutput,
+    rate: u64,
+) -> Result<DeliveryCounts> {
     let traffic = Traffic::start(world, ladder, rate)?;
     pause(CONTROL)?;
     let replace = |name: &str, text: &str| -> Result<()> {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Column, Counters, Measurement};
 
 use super::faults::{FaultKind, PHASES};
 use super::plant::RolloutEnd;
 use super::rollout::{Mark, RolloutRecord};
 use super::store::Requests;
-use super::traffic::Received;
+use super::traffic::DeliveryCounts;
 use crate::scenario::stage::Stage;
 
 /// Most losses that are described one by one.
@@ -26,9 +27,9 @@ pub(super) struct AgentFigures {
 #[derive(Debug)]
 pub(super) struct TrafficReport {
     pub(super) marks: Vec<Mark>,
-    pub(super) received: Received,
+    pub(super) received: DeliveryCounts,
     pub(super) seconds: f64,
-    pub(super) control: Received,
+    pub(super) control: DeliveryCounts,
     /// Streams of which a path is the same in both plans.
     pub(super) unchanged: u64,
 }
@@ -149,7 +150,7 @@ impl OutageReport {
 
 impl TrafficReport {
     fn write(&self, stage: &mut Stage<'_>) {
-        let Received { fewest, wrong, foreign, .. } = self.received;
+        let DeliveryCounts { fewest, wrong, foreign, .. } = self.received;
         let doubled = self.received.doubled.len() as u64;
         let [lost, lost_by_control] =
             [&self.received, &self.control].map(|received| received.lost.len() as u64);
@@ -201,7 +202,10 @@ impl TrafficReport {
         let rate = self.received.sent as f64 / self.seconds.max(1.0);
         stage.figure("rate of all streams", Measurement::new("frames/s", rate.round()));
         if self.received.retries > 0 {
-            stage.note(format!("interfaces of hosts had no room {} times", self.received.retries));
+            stage.note(format!(
+                "interfaces of hosts had no room {}",
+                count(self.received.retries, "time")
+            ));
         }
     }
 }

@@ -59,14 +59,14 @@ pub(super) struct Mark {
     pub(super) event: String,
 }
 
-/// The course of the roll-outs.
-pub(super) struct Course<'a> {
+/// Roll-outs one after the other.
+pub(super) struct RolloutSequence<'a> {
     pub(super) traffic: Option<&'a Traffic>,
     pub(super) faults: Option<(FaultDeck, &'a World, &'a Ladder)>,
     pub(super) marks: Vec<Mark>,
 }
 
-impl Course<'_> {
+impl RolloutSequence<'_> {
     fn mark(&mut self, event: String) {
         let sent = self.traffic.map_or(0, Traffic::sent);
         self.marks.push(Mark { sent, event });

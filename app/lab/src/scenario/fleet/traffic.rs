@@ -12,6 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use onbeat_netdev::{PacketSocket, ReceiveBuffers};
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 use onbeat_realtime::interrupt::{self, wait_until};
+use onbeat_report::format::count;
 use onbeat_wire::Frame;
 
 use super::network::{Ladder, host, name};
@@ -68,7 +69,7 @@ struct ReceiverReport {
 
 /// What the hosts of the listeners received.
 #[derive(Debug, Default)]
-pub(super) struct Received {
+pub(super) struct DeliveryCounts {
     pub(super) sent: u64,
     pub(super) delivered: u64,
     pub(super) wrong: u64,
@@ -133,7 +134,7 @@ impl Traffic {
     }
 
     /// Stops to send, and waits until no frame is in flight.
-    pub(super) fn finish(self) -> Result<Received> {
+    pub(super) fn finish(self) -> Result<DeliveryCounts> {
         let Self { progress, talker, receiver } = self;
         let streams = talker.stop();
         let since = now_ns();
@@ -144,8 +145,8 @@ impl Traffic {
         let report = receiver.stop();
         if report.missed > 0 {
             return Err(Error::Invalid(format!(
-                "sockets of the listeners dropped {} frames; use a lower --rate",
-                report.missed
+                "sockets of the listeners dropped {}; use a lower --rate",
+                count(report.missed, "frame")
             )));
         }
         interrupt::check()?;
@@ -154,9 +155,9 @@ impl Traffic {
 }
 
 impl ReceiverReport {
-    fn compare(&self, talker: &TalkerReport) -> Received {
+    fn compare(&self, talker: &TalkerReport) -> DeliveryCounts {
         let streams = self.records.len() as u64;
-        let mut received = Received {
+        let mut received = DeliveryCounts {
             sent: talker.sent,
             retries: talker.retries,
             wrong: self.wrong,
@@ -164,7 +165,7 @@ impl ReceiverReport {
             doubled: self.doubled.clone(),
             first: self.first.clone(),
             fewest: talker.sent / streams.max(1),
-            ..Received::default()
+            ..DeliveryCounts::default()
         };
         received.delivered = self.records.iter().map(StreamRecord::delivered).sum();
         let is_lost = |number: &u64| {
