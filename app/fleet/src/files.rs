@@ -14,7 +14,9 @@ use onbeat_rollout::record::{
     Change, FileHash, LONGEST_FILE, Manifest, NodeChange, NodeFileEntry, Record, RecordError,
     Signer, Verifier, open, seal,
 };
-use onbeat_rollout::store::{Condition, KeyValue, Keys, Operation, Store, Transaction};
+use onbeat_rollout::store::{
+    Condition, KeyValue, Keys, MAX_OPERATIONS, Operation, Store, Transaction,
+};
 
 use crate::error::{Error, Result};
 use crate::store::EtcdStore;
@@ -74,21 +76,49 @@ fn create(store: &mut impl Store, key: String, value: Vec<u8>) -> Result<bool> {
     Ok(store.transact(&created)?.succeeded)
 }
 
-fn write(store: &mut impl Store, key: String, value: Vec<u8>) -> Result<()> {
-    let written = Transaction { success: vec![put(key, value)], ..Transaction::default() };
-    store.transact(&written)?;
-    Ok(())
+/// Writes keys, as many at once as a request can have: a plant has thousands.
+struct Writes<'s, S> {
+    store: &'s mut S,
+    operations: Vec<Operation>,
+    octets: usize,
 }
 
-/// Writes a text in parts; returns their number.
-fn write_parts(store: &mut impl Store, text: &str, key: impl Fn(usize) -> String) -> Result<u32> {
-    let octets = deflate(text);
-    let parts = octets.chunks(PART_OCTETS);
-    let count = parts.len() as u32;
-    for (number, part) in parts.enumerate() {
-        write(store, key(number), part.to_owned())?;
+impl<'s, S: Store> Writes<'s, S> {
+    fn new(store: &'s mut S) -> Self {
+        Self { store, operations: Vec::new(), octets: 0 }
     }
-    Ok(count)
+
+    fn add(&mut self, key: String, value: Vec<u8>) -> Result<()> {
+        let is_full =
+            self.operations.len() == MAX_OPERATIONS || self.octets + value.len() > PART_OCTETS;
+        if is_full {
+            self.flush()?;
+        }
+        self.octets += value.len();
+        self.operations.push(put(key, value));
+        Ok(())
+    }
+
+    /// Writes what was added before: a key that completes it follows.
+    fn flush(&mut self) -> Result<()> {
+        self.octets = 0;
+        let success = std::mem::take(&mut self.operations);
+        if !success.is_empty() {
+            self.store.transact(&Transaction { success, ..Transaction::default() })?;
+        }
+        Ok(())
+    }
+
+    /// Adds a text in parts; returns their number.
+    fn add_parts(&mut self, text: &str, key: impl Fn(usize) -> String) -> Result<u32> {
+        let octets = deflate(text);
+        let parts = octets.chunks(PART_OCTETS);
+        let count = parts.len() as u32;
+        for (number, part) in parts.enumerate() {
+            self.add(key(number), part.to_owned())?;
+        }
+        Ok(count)
+    }
 }
 
 /// Writes a plan under the next free number from `first` on. The manifest is last: with it the plan is complete.
@@ -105,8 +135,9 @@ pub(crate) fn upload(
     while !create(store, format!("plan/{generation}/reserved"), Vec::new())? {
         generation += 1;
     }
+    let mut writes = Writes::new(store);
     for (number, (node, text)) in files.iter().enumerate() {
-        let parts = write_parts(store, text, |part| key::part(generation, node, part))?;
+        let parts = writes.add_parts(text, |part| key::part(generation, node, part))?;
         let entry = NodeFileEntry {
             generation,
             node: node.clone(),
@@ -114,13 +145,15 @@ pub(crate) fn upload(
             octets: text.len() as u64,
             parts,
         };
-        write(store, key::node(generation, node), seal(&entry, signer))?;
+        writes.add(key::node(generation, node), seal(&entry, signer))?;
         progress(number + 1);
     }
-    write_parts(store, plan_text, |part| format!("{}{part:06}", plan_parts(generation)))?;
+    writes.add_parts(plan_text, |part| format!("{}{part:06}", plan_parts(generation)))?;
+    writes.flush()?;
     let nodes = files.iter().map(|(node, text)| (node.clone(), FileHash::of(text))).collect();
     let manifest = Manifest { generation, nodes, plan: FileHash::of(plan_text) };
-    write(store, key::manifest(generation), seal(&manifest, signer))?;
+    writes.add(key::manifest(generation), seal(&manifest, signer))?;
+    writes.flush()?;
     Ok(generation)
 }
 
@@ -154,10 +187,13 @@ pub(crate) fn upload_change(
     let (from, to) = (prepared.change.from, prepared.change.to);
     let invalid = |fault| RecordError::Invalid { key: key::change(from, to), fault };
     prepared.change.check().map_err(invalid)?;
+    let mut writes = Writes::new(store);
     for node in &prepared.nodes {
-        write(store, key::node_change(from, to, &node.node), seal(node, signer))?;
+        writes.add(key::node_change(from, to, &node.node), seal(node, signer))?;
     }
-    write(store, key::change(from, to), seal(&prepared.change, signer))
+    writes.flush()?;
+    writes.add(key::change(from, to), seal(&prepared.change, signer))?;
+    writes.flush()
 }
 
 /// Returns the signed manifest of a plan.
@@ -291,12 +327,31 @@ mod tests {
         }
     }
 
+    fn write(store: &mut MemoryStore, key: String, value: Vec<u8>) -> Result<()> {
+        let mut writes = Writes::new(store);
+        writes.add(key, value)?;
+        writes.flush()
+    }
+
     #[test]
     fn a_text_that_inflates_to_more_is_refused() {
         let text = "x".repeat(1000);
         assert_eq!(inflate(&deflate(&text), 1000).as_deref(), Some(text.as_str()));
         assert_eq!(inflate(&deflate(&text), 999), None);
         assert_eq!(inflate(b"\xff\xff\xff", 999), None);
+    }
+
+    #[test]
+    fn a_plan_of_a_thousand_nodes_takes_few_requests() {
+        let mut store = MemoryStore::default();
+        let files = (0..1000).map(|node| (format!("n{node}"), "x".into())).collect();
+        upload(&mut store, &Key, 1, "{}", &files, |_| {}).unwrap();
+        let all = read_all(&mut store, &Keys::Prefix("plan/1/".into())).unwrap();
+        assert_eq!(all.len(), 2003);
+        let last = all.iter().map(|key| key.mod_revision).max().unwrap();
+        assert!(last < 25, "{last} requests");
+        let of = |name: &str| all.iter().find(|key| key.key == name).unwrap().mod_revision;
+        assert_eq!(of("plan/1/manifest"), last, "with it the plan is complete");
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(crate) struct Join {
     /// What it printed
     #[arg(long)]
     token: String,
-    /// Directory for the credentials of this node; default: /etc/onbeat/fleet-NODE
+    /// Directory for the credentials of this node [default: /etc/onbeat/fleet-NODE]
     #[arg(short, long, value_name = "DIRECTORY")]
     output: Option<PathBuf>,
 }
