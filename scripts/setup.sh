@@ -96,6 +96,7 @@ check_test() {
 		need python3-ncclient "manages a node by NETCONF independently of onbeat"
 	have sshd || need openssh-server "starts NETCONF sessions"
 	have etcd || need etcd-server "holds plans of a fleet"
+	[ -x /lib/systemd/systemd-udevd ] || need udev "names interfaces"
 	have etcdctl || need etcd-client "saves and restores the store of a fleet"
 	have tshark || need tshark "decodes captures independently of onbeat"
 	have python3 || need python3 "runs the checks of results"
