@@ -281,6 +281,10 @@ impl Runner {
             return Ok(Outcome::Twin);
         }
         let revision = state.as_ref().map_or(0, |found| found.mod_revision);
+        if revision == 0 {
+            // A store that was restored, whose states are removed then, can get other plans of the same numbers.
+            (self.stages, self.signed) = (None, None);
+        }
         // A state that another node wrote is replaced.
         let state = state.and_then(|found| {
             let opened = record::open::<NodeState>(&own, &found.value, &self.own_key.verifier());
@@ -406,8 +410,13 @@ impl Runner {
     }
 
     fn prove(&mut self, current: Current) -> Result<Outcome> {
+        self.signed_hash(current)?;
+        let signed = self.signed.as_ref().and_then(|(_, own)| own.as_ref());
+        let unproved: BTreeSet<String> =
+            signed.map(|own| own.unproved.iter().cloned().collect()).unwrap_or_default();
         let stages = self.stages(current)?;
-        let (probes, members) = (stages.probes.clone(), stages.new_members.clone());
+        let (mut probes, members) = (stages.probes.clone(), stages.new_members.clone());
+        probes.retain(|(stream, _)| !unproved.contains(stream));
         let mut node = self.node()?;
         let is_sent =
             self.probed.is_some_and(|(step, at)| step == current.step && at.elapsed() < INTERVAL);

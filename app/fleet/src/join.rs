@@ -11,10 +11,11 @@
 //! to its own fleet only; the secret is of 128 bits, valid once and for some minutes.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use onbeat_rollout::record::{from_hex, to_hex};
@@ -37,6 +38,9 @@ const LONGEST: u64 = 64 << 10;
 
 /// Limit of a connection attempt, and of each read and write.
 const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Limit of a connection, unless others leave it the time.
+const LONGEST_VISIT: Duration = Duration::from_secs(15);
 
 /// Connections that are served at one time.
 const CONNECTIONS: usize = 16;
@@ -209,18 +213,22 @@ impl Invitation {
         let (config, token) = (Arc::clone(&self.config), self.token.clone());
         // It ends with the program: the command does not wait for another node.
         std::thread::spawn(move || {
-            let open = Arc::new(());
+            let mut open: Vec<(Instant, TcpStream, JoinHandle<()>)> = Vec::new();
             for stream in listener.incoming().flatten() {
-                // Whoever holds all connections is cut off by time-outs.
-                while Arc::strong_count(&open) > CONNECTIONS {
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                let (config, token) = (Arc::clone(&config), token.clone());
-                let (visits, held) = (visits.clone(), Arc::clone(&open));
-                std::thread::spawn(move || {
-                    serve(stream, config, &token, &visits);
-                    drop(held);
+                open.retain(|(since, stream, thread)| {
+                    // A client that sends an octet now and then meets no other limit.
+                    if since.elapsed() > LONGEST_VISIT {
+                        let _ = stream.shutdown(Shutdown::Both);
+                    }
+                    !thread.is_finished()
                 });
+                let Ok(held) = stream.try_clone() else { continue };
+                if open.len() >= CONNECTIONS {
+                    continue;
+                }
+                let (config, token, visits) = (Arc::clone(&config), token.clone(), visits.clone());
+                let thread = std::thread::spawn(move || serve(stream, config, &token, &visits));
+                open.push((Instant::now(), held, thread));
             }
         });
         let mut wrong = 0;

@@ -229,6 +229,12 @@ pub fn prepare(
                 to: to.generation,
                 node: node.clone(),
                 hashes: stages.hashes(),
+                unproved: stages
+                    .probes
+                    .iter()
+                    .filter(|(stream, _)| new.get(&stream[..]).is_some_and(has_no_recovery))
+                    .map(|(stream, _)| stream.clone())
+                    .collect(),
             }),
             Ok(_) => {}
             Err(StageRefusal::TalkerMoved { stream }) if moved.contains(stream.as_str()) => {}
@@ -253,6 +259,10 @@ pub fn prepare(
         deadline_s: settings.deadline_s,
     };
     Ok(PreparedChange { change, nodes })
+}
+
+fn has_no_recovery(stream: &&StreamEntry) -> bool {
+    stream.window.is_none() && stream.relays.is_empty()
 }
 
 fn delays(stream: &StreamEntry) -> impl Iterator<Item = &DelayRange> {

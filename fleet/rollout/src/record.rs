@@ -207,6 +207,9 @@ pub struct NodeChange {
     pub node: String,
     /// By the number of the phase.
     pub hashes: [FileHash; 5],
+    /// Streams of its talkers without recovery: their listeners would pass probes on to hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unproved: Vec<String>,
 }
 
 impl NodeChange {

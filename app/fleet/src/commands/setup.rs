@@ -324,14 +324,15 @@ impl Revoke {
                 self.node
             )));
         }
-        let removed = keys.map(|key| Operation::Delete(Keys::One(key))).to_vec();
-        let removed = Transaction { success: removed, ..Transaction::default() };
-        store.transact(&removed).map_err(Error::from)?;
         if credentials.tls()?.is_some() {
             let user = store.run(|client| client.remove_user(&self.node));
             user.or_else(|error| if is_absent(&error) { Ok(()) } else { Err(error) })
                 .map_err(Error::from)?;
         }
+        // Last: with its key gone, the node counts as not invited.
+        let removed = keys.map(|key| Operation::Delete(Keys::One(key))).to_vec();
+        let removed = Transaction { success: removed, ..Transaction::default() };
+        store.transact(&removed).map_err(Error::from)?;
         print(&format!("the credentials of node {:?} are void\n", self.node))?;
         Ok(CommandResult::Success)
     }

@@ -213,6 +213,7 @@ impl Fleet {
         let is_lossy = self.has_faults && self.random.one_in(20);
         let is_refused = self.has_faults && self.random.one_in(100);
         let executed = self.random.one_in(2);
+        let is_lossy_path = self.has_faults && self.random.one_in(30 * self.hosts.len());
         let host = &mut self.hosts[index];
         match action {
             Action::Idle => Outcome::Failed,
@@ -275,8 +276,8 @@ impl Fleet {
                 }
                 Outcome::Proved { counted, missing }
             }
-            // Frames that another cause lost.
-            Action::Count(_) => Outcome::Lost(u64::from(is_refused), String::new()),
+            // Frames that another cause lost, in few phases of any fleet.
+            Action::Count(_) => Outcome::Lost(u64::from(is_lossy_path), String::new()),
             Action::Acknowledge(state, revision) => {
                 let lease = match host.lease {
                     Some(lease) => lease,

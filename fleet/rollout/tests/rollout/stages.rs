@@ -232,6 +232,23 @@ fn changes_that_would_lose_frames_are_refused_before_they_start() {
 }
 
 #[test]
+fn streams_without_recovery_are_not_proved() {
+    let text = SQUARE.to_owned()
+        + "[[stream]]\nname = \"log\"\ntalker = \"a\"\nlisteners = [\"d\"]\npaths = 1\n\
+           address = \"01:00:5e:00:00:02\"\ninterval-us = 1000\nsize = 128\n";
+    let (before, old) = network::plan(&parse(&text), None, 1);
+    let mut without = parse(&text);
+    without.links[4].speed_mbps = 1;
+    let (_, new) = network::plan(&without, Some(&before), 2);
+    assert_eq!(change::changed(&old, &new), ["axis", "log"]);
+    let prepared = change::prepare(&old, &new, &SETTINGS).unwrap();
+    for node in &prepared.nodes {
+        let expected: &[&str] = if node.node == "a" { &["log"] } else { &[] };
+        assert_eq!(node.unproved, expected, "{}", node.node);
+    }
+}
+
+#[test]
 fn a_node_is_left_out_if_nothing_requires_it() {
     let (old, new) = plans();
     let all = change::prepare(&old, &new, &SETTINGS).unwrap().change.affected;
