@@ -55,7 +55,7 @@ pub(crate) struct Options {
     /// Directory that `onbeat fleet invite` wrote
     #[arg(value_name = "DIRECTORY")]
     credentials: PathBuf,
-    /// Directory for what the agent keeps
+    /// Directory of the agent's state
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/onbeat-fleet")]
     state: PathBuf,
     #[command(flatten)]
@@ -217,9 +217,9 @@ impl Runner {
             }
             if reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
                 reported_at = Some(Instant::now());
-                // People miss it; nothing else does.
+                // No roll-out depends on it.
                 if let Err(error) = self.write_report() {
-                    tracing::debug!("report: {error}");
+                    self.report(format!("report: {error}"));
                 }
             }
             if checked_at.elapsed() >= RECHECK {
@@ -379,8 +379,12 @@ impl Runner {
             });
         }
         if saved.current.phase == Phase::Send && !saved.current.is_returning() {
-            // A node that was replaced does not have the streams yet.
-            self.losses = self.lost(saved.current).ok().map(|lost| (saved.current.step, lost));
+            self.losses = match self.lost(saved.current) {
+                Ok(lost) => Some((saved.current.step, lost)),
+                // A node that was replaced does not have the streams yet.
+                Err(Error::Node(ClientError::Refused(_))) => None,
+                Err(error) => return Err(error),
+            };
         }
         // The node keeps the text as its own, and runs it, or does neither.
         match self.node()?.request(&Request::ReplaceFile { text }) {
@@ -461,7 +465,7 @@ impl Runner {
         Ok(Outcome::Proved { counted: some.len() as u32, missing: missing.len() as u32 })
     }
 
-    /// Writes what people want to know about the node.
+    /// Writes the report that `onbeat fleet status` shows.
     fn write_report(&mut self) -> Result<()> {
         let status = self.node()?.status()?;
         let mut inputs = BTreeMap::new();
@@ -493,7 +497,7 @@ impl Runner {
         };
         let value = record::seal(&report, &self.own_key);
         let put = Operation::Put { key: key::inventory(&self.node), value, lease: 0 };
-        self.store.transact(&Transaction { success: vec![put], ..Transaction::default() })?;
+        self.store.transact(&Transaction::write(vec![put]))?;
         Ok(())
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Fleet {
     pub(crate) nodes: Vec<(String, Option<NodeState>)>,
     /// The other nodes of the plan that runs.
     pub(crate) others: Vec<(String, Option<NodeState>)>,
+    /// Nodes with a state that is not signed by their key.
+    pub(crate) unsigned: Vec<String>,
     pub(crate) is_late: bool,
     /// Why no step may be written.
     pub(crate) pause: Option<String>,
@@ -81,7 +83,7 @@ impl Fleet {
 
 /// How a roll-out ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum RolloutEnd {
     /// The wanted plan rests.
     Done,
     /// The roll-out went back to the old plan.
@@ -94,7 +96,7 @@ pub(crate) enum End {
 
 /// Reads record and states, and keeps what does not change.
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
+pub(crate) struct FleetReader {
     plans: Option<Plans>,
     /// Public keys of nodes, and when they were read.
     keys: BTreeMap<String, PublicKey>,
@@ -105,7 +107,7 @@ pub(crate) struct Reader {
     step: Step,
 }
 
-impl Reader {
+impl FleetReader {
     /// Reads all at one revision.
     pub(crate) fn read(&mut self, store: &mut impl Store, public: &PublicKey) -> Result<Fleet> {
         let keys = [
@@ -147,6 +149,11 @@ impl Reader {
             revision: found.mod_revision,
             nodes: awaited.iter().map(with_state).collect(),
             others: plans.nodes.iter().filter(is_other).map(with_state).collect(),
+            unsigned: states
+                .iter()
+                .filter(|(_, (_, state))| state.is_none())
+                .map(|(node, _)| node.clone())
+                .collect(),
             is_late: !deadlines.iter().any(|deadline| deadline.key == own),
             pause: pause.transpose()?.map(|pause| pause.why),
             is_restored: cluster != read.cluster || is_former || states.values().any(is_newer),
@@ -224,8 +231,8 @@ fn adopt(
 ) -> Result<Current> {
     // Those of the snapshot say what nodes ran when it was taken.
     let removed = vec![Operation::Delete(Keys::Prefix(key::STATES.into()))];
-    store.transact(&Transaction { success: removed, ..Transaction::default() })?;
-    let (start, mut reader) = (Instant::now(), Reader::default());
+    store.transact(&Transaction::write(removed))?;
+    let (start, mut reader) = (Instant::now(), FleetReader::default());
     loop {
         let fleet = reader.read(store, public)?;
         let states = reader.states().map(|(_, state)| state.current);
@@ -245,7 +252,7 @@ fn adopt(
         if start.elapsed() > ADOPTION_TIME {
             let missing = names.iter().zip(&states).filter(|(_, state)| state.is_none());
             let missing: Vec<&str> = missing.map(|(node, _)| node.as_str()).collect();
-            return Err(Error::Unknown { nodes: missing.join(", ") });
+            return Err(Error::UnreportedNodes { nodes: missing.join(", ") });
         }
         std::thread::sleep(INTERVAL);
     }
@@ -258,9 +265,9 @@ pub(crate) fn run(
     (goal, from): (Goal, Option<Generation>),
     deadline_s: u32,
     mut report: impl FnMut(Result<&Fleet, &Error>),
-) -> Result<End> {
+) -> Result<RolloutEnd> {
     let start = Instant::now();
-    let (mut controller, mut reader) = (Controller::default(), Reader::default());
+    let (mut controller, mut reader) = (Controller::default(), FleetReader::default());
     let mut has_begun = false;
     loop {
         let fleet = match reader.read(store, public) {
@@ -274,14 +281,14 @@ pub(crate) fn run(
             Err(error) => return Err(error),
         };
         if fleet.pause.is_some() {
-            return Ok(End::Paused);
+            return Ok(RolloutEnd::Paused);
         }
         if fleet.is_restored {
             if goal != Goal::Continue {
                 return Err(Error::Restored(fleet.current.step));
             }
             adopt(store, (signer, public), deadline_s)?;
-            (controller, reader) = (Controller::default(), Reader::default());
+            (controller, reader) = (Controller::default(), FleetReader::default());
             continue;
         }
         report(Ok(&fleet));
@@ -303,7 +310,7 @@ pub(crate) fn run(
                 Goal::Reach(to) => current.from == to,
                 Goal::Continue | Goal::Return => change.is_none(),
             };
-            return Ok(if is_done { End::Done } else { End::Returned });
+            return Ok(if is_done { RolloutEnd::Done } else { RolloutEnd::Returned });
         }
         // Another controller was faster: the change was prepared for another plan.
         if from.is_some_and(|from| from != current.from) {
@@ -315,7 +322,7 @@ pub(crate) fn run(
             Decision::Write(next) => write(store, signer, &fleet, next, deadline_s)?,
             Decision::Rest => {
                 let is_reached = matches!(goal, Goal::Reach(to) if to == current.from);
-                return Ok(if is_reached { End::Done } else { End::Idle });
+                return Ok(if is_reached { RolloutEnd::Done } else { RolloutEnd::Idle });
             }
             Decision::Wait
                 if !has_begun && start.elapsed() > Duration::from_secs(deadline_s.into()) =>
@@ -385,7 +392,7 @@ mod tests {
 
     fn put(store: &mut impl Store, key: &str, value: Vec<u8>) {
         let put = Operation::Put { key: key.into(), value, lease: 0 };
-        let put = Transaction { success: vec![put], ..Transaction::default() };
+        let put = Transaction::write(vec![put]);
         store.transact(&put).expect("a store");
     }
 
@@ -432,7 +439,7 @@ mod tests {
             put(&mut self.store.clone(), &key::state(of), value);
         }
 
-        fn read(&mut self, reader: &mut Reader) -> Fleet {
+        fn read(&mut self, reader: &mut FleetReader) -> Fleet {
             reader.read(&mut self.store, &self.signer.verifier()).expect("a fleet")
         }
     }
@@ -444,7 +451,7 @@ mod tests {
     #[test]
     fn a_state_that_another_node_signed_counts_as_none() {
         let mut world = World::new(RESTING);
-        let mut reader = Reader::default();
+        let mut reader = FleetReader::default();
         world.state("a", "a", RESTING);
         world.state("b", "a", RESTING);
         assert_eq!(world.read(&mut reader).missing(), ["b"]);
@@ -469,15 +476,15 @@ mod tests {
         let mut world = World::new(RESTING);
         let pause = record::seal(&Pause { why: "shift".into() }, &world.signer);
         put(&mut world.store, key::PAUSE, pause);
-        let fleet = world.read(&mut Reader::default());
+        let fleet = world.read(&mut FleetReader::default());
         assert_eq!(fleet.pause.as_deref(), Some("shift"));
         // Also if the pause begins after the read.
         let next = Current { step: 6, to: 2, phase: Phase::Accept, ..RESTING };
         write(&mut world.store, &world.signer, &fleet, next, 30).expect("a store");
-        assert_eq!(world.read(&mut Reader::default()).current, RESTING);
+        assert_eq!(world.read(&mut FleetReader::default()).current, RESTING);
         let keys = (&world.signer, &world.signer.verifier());
         let end = run(&mut world.store, keys, (Goal::Reach(2), None), 30, |_| {}).expect("an end");
-        assert_eq!(end, End::Paused);
+        assert_eq!(end, RolloutEnd::Paused);
     }
 
     #[test]
@@ -488,7 +495,7 @@ mod tests {
         }
         let number = record::seal(&ClusterNumber { number: 7 }, &world.signer);
         put(&mut world.store, key::CLUSTER, number);
-        assert!(world.read(&mut Reader::default()).is_restored);
+        assert!(world.read(&mut FleetReader::default()).is_restored);
         let public = world.signer.verifier();
         let keys = (&world.signer, &public);
         let refused = run(&mut world.store.clone(), keys, (Goal::Reach(2), None), 30, |_| {});
@@ -506,6 +513,7 @@ mod tests {
             let states = Transaction::read([Keys::Prefix(key::STATES.into())]);
             let mut store = world.store.clone();
             while !store.transact(&states).expect("a store").reads[0].is_empty() {
+                assert!(!adopting.is_finished(), "it removes states first");
                 std::thread::sleep(Duration::from_millis(1));
             }
             world.state("a", "a", late);
@@ -513,7 +521,7 @@ mod tests {
             adopting.join().expect("it ends")
         });
         assert_eq!(adopted.expect("all nodes"), Current { step: 9, ..late });
-        let fleet = world.read(&mut Reader::default());
+        let fleet = world.read(&mut FleetReader::default());
         assert!(!fleet.is_restored && fleet.current.step == 9);
         assert_eq!(fleet.missing(), ["a", "b"], "of the new step");
     }

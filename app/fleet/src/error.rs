@@ -101,12 +101,12 @@ pub(crate) enum Error {
          `onbeat fleet apply --continue` takes the step of the nodes"
     )]
     Restored(u64),
-    /// Nodes of a restored store have not said what they run.
+    /// Nodes of a restored store have not reported what they run.
     #[error(
-        "the store was restored, and these nodes have not said what they run: {nodes}; start their agents, or restore a \
+        "the store was restored, and these nodes have not reported what they run: {nodes}; start their agents, or restore a \
          snapshot that has the plans of the nodes"
     )]
-    Unknown {
+    UnreportedNodes {
         /// Their names.
         nodes: String,
     },

@@ -69,21 +69,21 @@ fn put(key: String, value: Vec<u8>) -> Operation {
     Operation::Put { key, value, lease: 0 }
 }
 
-/// Writes a key; returns whether it did not exist.
+/// BatchedWrites a key; returns whether it did not exist.
 fn create(store: &mut impl Store, key: String, value: Vec<u8>) -> Result<bool> {
     let compare = vec![Condition::CreateRevision(key.clone(), 0)];
     let created = Transaction { compare, success: vec![put(key, value)], ..Transaction::default() };
     Ok(store.transact(&created)?.succeeded)
 }
 
-/// Writes keys, as many at once as a request can have: a plant has thousands.
-struct Writes<'s, S> {
+/// BatchedWrites keys, as many at once as a request can have: a plant has thousands.
+struct BatchedWrites<'s, S> {
     store: &'s mut S,
     operations: Vec<Operation>,
     octets: usize,
 }
 
-impl<'s, S: Store> Writes<'s, S> {
+impl<'s, S: Store> BatchedWrites<'s, S> {
     fn new(store: &'s mut S) -> Self {
         Self { store, operations: Vec::new(), octets: 0 }
     }
@@ -99,12 +99,12 @@ impl<'s, S: Store> Writes<'s, S> {
         Ok(())
     }
 
-    /// Writes what was added before: a key that completes it follows.
+    /// BatchedWrites what was added before: a key that completes it follows.
     fn flush(&mut self) -> Result<()> {
         self.octets = 0;
         let success = std::mem::take(&mut self.operations);
         if !success.is_empty() {
-            self.store.transact(&Transaction { success, ..Transaction::default() })?;
+            self.store.transact(&Transaction::write(success))?;
         }
         Ok(())
     }
@@ -121,7 +121,7 @@ impl<'s, S: Store> Writes<'s, S> {
     }
 }
 
-/// Writes a plan under the next free number from `first` on. The manifest is last: with it the plan is complete.
+/// BatchedWrites a plan under the next free number from `first` on. The manifest is last: with it the plan is complete.
 pub(crate) fn upload(
     store: &mut impl Store,
     signer: &impl Signer,
@@ -135,7 +135,7 @@ pub(crate) fn upload(
     while !create(store, format!("plan/{generation}/reserved"), Vec::new())? {
         generation += 1;
     }
-    let mut writes = Writes::new(store);
+    let mut writes = BatchedWrites::new(store);
     for (number, (node, text)) in files.iter().enumerate() {
         let parts = writes.add_parts(text, |part| key::part(generation, node, part))?;
         let entry = NodeFileEntry {
@@ -173,12 +173,12 @@ pub(crate) fn remove_former(
     let old = known.iter().rev().filter(is_former).skip(FORMER_PLANS);
     for plan in old.chain(batches) {
         let removed = vec![Operation::Delete(Keys::Prefix(format!("plan/{plan}/")))];
-        store.transact(&Transaction { success: removed, ..Transaction::default() })?;
+        store.transact(&Transaction::write(removed))?;
     }
     Ok(())
 }
 
-/// Writes a change: its nodes first.
+/// BatchedWrites a change: its nodes first.
 pub(crate) fn upload_change(
     store: &mut impl Store,
     signer: &impl Signer,
@@ -187,7 +187,7 @@ pub(crate) fn upload_change(
     let (from, to) = (prepared.change.from, prepared.change.to);
     let invalid = |fault| RecordError::Invalid { key: key::change(from, to), fault };
     prepared.change.check().map_err(invalid)?;
-    let mut writes = Writes::new(store);
+    let mut writes = BatchedWrites::new(store);
     for node in &prepared.nodes {
         writes.add(key::node_change(from, to, &node.node), seal(node, signer))?;
     }
@@ -328,7 +328,7 @@ mod tests {
     }
 
     fn write(store: &mut MemoryStore, key: String, value: Vec<u8>) -> Result<()> {
-        let mut writes = Writes::new(store);
+        let mut writes = BatchedWrites::new(store);
         writes.add(key, value)?;
         writes.flush()
     }

@@ -68,12 +68,11 @@ fn functions(stream: &StreamStatus) -> impl Iterator<Item = (Function, Counters)
         (of("output", &egress.port, number), packets(egress.output_packets))
     });
     let recovery = stream.recovery.iter().map(move |recovery| {
-        let named = recovery.columns();
-        let value = |name: &&str| {
-            let name = if *name == "packets" { "passed" } else { name };
-            named.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| signed(*value))
-        };
-        (of("recover", "", 0), COUNTERS.each_ref().map(value))
+        let c = &recovery.counters;
+        let lost = recovery.really_lost();
+        // In the order of the columns.
+        let values = [c.passed, c.discarded, lost, c.rogue, c.out_of_order, c.tagless, c.resets];
+        (of("recover", "", 0), values.map(signed))
     });
     inputs.chain(outputs).chain(recovery)
 }

@@ -161,7 +161,7 @@ impl Applicant {
     }
 }
 
-enum Visit {
+enum JoinAttempt {
     WrongSecret,
     Applicant(Applicant),
     /// A connection that said something else, or nothing.
@@ -235,9 +235,9 @@ impl Invitation {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match visited.recv_timeout(left) {
-                Ok(Visit::Applicant(applicant)) => return Ok(Some(applicant)),
-                Ok(Visit::WrongSecret) => wrong += 1,
-                Ok(Visit::Other) => {}
+                Ok(JoinAttempt::Applicant(applicant)) => return Ok(Some(applicant)),
+                Ok(JoinAttempt::WrongSecret) => wrong += 1,
+                Ok(JoinAttempt::Other) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(None),
             }
             if wrong == WRONG_SECRETS {
@@ -250,22 +250,27 @@ impl Invitation {
 }
 
 /// Serves a connection: a node with the secret waits for its answer.
-fn serve(stream: TcpStream, config: Arc<ServerConfig>, token: &Token, visits: &SyncSender<Visit>) {
+fn serve(
+    stream: TcpStream,
+    config: Arc<ServerConfig>,
+    token: &Token,
+    visits: &SyncSender<JoinAttempt>,
+) {
     let opened = limit(&stream).ok().and_then(|()| ServerConnection::new(config).ok());
     let Some(connection) = opened else { return };
     let mut stream = StreamOwned::new(connection, stream);
     let visit = |visit| drop(visits.send(visit));
-    let Ok(request) = read_line::<Request>(&mut stream) else { return visit(Visit::Other) };
+    let Ok(request) = read_line::<Request>(&mut stream) else { return visit(JoinAttempt::Other) };
     let secret = from_hex(&request.secret).unwrap_or_default();
     // Of hashes: how long the comparison takes says nothing about the secret.
     if hash(&secret) != hash(&token.secret) {
         let refusal = "the token is wrong, was used, or is too old; invite the node again";
         let _ = write_line(&mut stream, &JoinResponse::Refusal(refusal.into()));
-        return visit(Visit::WrongSecret);
+        return visit(JoinAttempt::WrongSecret);
     }
     let (answer, answered) = sync_channel(1);
     let (_sending, sent) = sync_channel(0);
-    visit(Visit::Applicant(Applicant { application: request.application, answer, sent }));
+    visit(JoinAttempt::Applicant(Applicant { application: request.application, answer, sent }));
     if let Ok(answer) = answered.recv() {
         let _ = write_line(&mut stream, &answer);
         stream.conn.send_close_notify();
@@ -275,12 +280,12 @@ fn serve(stream: TcpStream, config: Arc<ServerConfig>, token: &Token, visits: &S
 
 /// Accepts servers of the authority with a hash.
 #[derive(Debug)]
-struct Verifier {
+struct AuthorityVerifier {
     authority: [u8; 32],
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for AuthorityVerifier {
     fn verify_server_cert(
         &self,
         server: &CertificateDer<'_>,
@@ -337,7 +342,8 @@ pub(crate) fn apply(
         ))
     };
     let provider = Arc::new(provider::default_provider());
-    let verifier = Verifier { authority: token.authority, provider: Arc::clone(&provider) };
+    let verifier =
+        AuthorityVerifier { authority: token.authority, provider: Arc::clone(&provider) };
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| failed(&error))?

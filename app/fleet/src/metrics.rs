@@ -1,9 +1,9 @@
 //! Metrics of an agent, as a file for the textfile collector of node_exporter.
 
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -148,7 +148,9 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let written = || -> io::Result<()> {
         let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o644).open(&temporary)?;
+        let mut file = options.write(true).create_new(true).open(&temporary)?;
+        // The umask of a service does not apply.
+        file.set_permissions(Permissions::from_mode(0o644))?;
         file.write_all(text.as_bytes())?;
         fs::rename(&temporary, path)
     };

@@ -92,7 +92,7 @@ pub enum Refusal {
         "node {node:?} cannot be left out: it is the talker of stream {stream:?}, or on its paths in the new plan; plan paths \
          without it"
     )]
-    Needed {
+    RequiredNode {
         /// The node.
         node: String,
         /// The stream.
@@ -171,7 +171,8 @@ impl PlanFiles {
 }
 
 /// The stream of a node's part: `NAME`, `NAME.vLABEL`, or either with a number.
-fn owner<'n>(part: &'n str, known: &BTreeSet<&str>) -> &'n str {
+#[must_use]
+pub fn owner<'n>(part: &'n str, known: &BTreeSet<&str>) -> &'n str {
     let mut name = part;
     while !known.contains(name) {
         match name.rsplit_once('.') {
@@ -318,7 +319,7 @@ fn needed(from: &PlanFiles, to: &PlanFiles, without: &BTreeSet<String>) -> Vec<R
         let new =
             to.streams.iter().find(|stream| stream.talker == *node || is_on_path(stream, node));
         let stream = old.or(new)?.name.clone();
-        Some(Refusal::Needed { node: node.clone(), stream })
+        Some(Refusal::RequiredNode { node: node.clone(), stream })
     };
     without.iter().filter_map(refusal).collect()
 }

@@ -9,7 +9,7 @@
 //! | `plan/TO/from/FROM` | signed [`Change`](crate::record::Change) | controller, once |
 //! | `plan/TO/from/FROM/NODE` | signed [`NodeChange`](crate::record::NodeChange) | controller, once |
 //! | `plan/key/NODE` | signed [`NodeKey`](crate::record::NodeKey) | `onbeat fleet invite` |
-//! | `plan/cluster` | signed [`ClusterNumber`](crate::record::ClusterNumber) | controller, after a restore |
+//! | `plan/cluster` | signed [`ClusterNumber`](crate::record::ClusterNumber) | `onbeat fleet init`, controller |
 //! | `plan/pause` | signed [`Pause`](crate::record::Pause) | operator |
 //! | `deadline/STEP` | empty, under a lease | controller, in the transaction of the step |
 //! | `state/NODE` | [`NodeState`](crate::NodeState), signed by the node, under the agent's lease | agent, compare of its revision |

@@ -282,10 +282,8 @@ pub enum RecordError {
         /// The cause.
         source: serde_json::Error,
     },
-    /// The signature is not by the fleet's key.
-    #[error(
-        "{key}: the signature is not by the key of this fleet; the node keeps its configuration"
-    )]
+    /// The signature is not by the expected key.
+    #[error("{key}: the signature does not match the expected key; the record is ignored")]
     Signature {
         /// Its key.
         key: String,

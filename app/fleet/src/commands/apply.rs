@@ -16,7 +16,7 @@ use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output::print;
 
 use super::{FleetOption, pause};
-use crate::controller::{self, End, Reader};
+use crate::controller::{self, FleetReader, RolloutEnd};
 use crate::credentials::{Credentials, PublicKey, SigningKey};
 use crate::disk;
 use crate::error::Error;
@@ -170,24 +170,26 @@ impl OpenFleet {
             |read| progress.report(read),
         )?;
         let text = match end {
-            End::Done => "all nodes run the new plan\n",
-            End::Returned => "all nodes run the old plan\n",
-            End::Idle => "no roll-out is under way\n",
-            End::Paused => "the fleet is paused; go on with `onbeat fleet apply --continue`\n",
+            RolloutEnd::Done => "all nodes run the new plan\n",
+            RolloutEnd::Returned => "all nodes run the old plan\n",
+            RolloutEnd::Idle => "no roll-out is under way\n",
+            RolloutEnd::Paused => {
+                "the fleet is paused; go on with `onbeat fleet apply --continue`\n"
+            }
         };
         print(text)?;
         let is_wanted = match end {
-            End::Done => goal != Goal::Return,
-            End::Returned => goal == Goal::Return,
-            End::Idle => true,
-            End::Paused => false,
+            RolloutEnd::Done => goal != Goal::Return,
+            RolloutEnd::Returned => goal == Goal::Return,
+            RolloutEnd::Idle => true,
+            RolloutEnd::Paused => false,
         };
         Ok(CommandResult::good_if(is_wanted))
     }
 
     /// The present record. While no other roll-out may start, an error.
     pub(super) fn at_rest(&mut self) -> Result<Current> {
-        let fleet = Reader::default().read(&mut self.store, &self.public)?;
+        let fleet = FleetReader::default().read(&mut self.store, &self.public)?;
         if fleet.is_restored {
             return Err(Error::Restored(fleet.current.step).into());
         }
@@ -263,7 +265,8 @@ impl OpenFleet {
     /// Writes a plan; returns its number.
     fn store_plan(&mut self, plan: &PlanFiles, manifest: &str) -> Result<Generation> {
         let all = plan.files.len();
-        let uploaded = |number| tracing::info!("{number} of {all} files are in the store");
+        let uploaded =
+            |number| tracing::info!("file {number} of {all} is being written to the store");
         let first = plan.generation;
         Ok(files::upload(&mut self.store, &self.signer, first, manifest, &plan.files, uploaded)?)
     }
@@ -390,7 +393,7 @@ impl Apply {
             return fleet.run(Goal::Continue, None, self.options.deadline);
         };
         let (text, manifest, files) = read_plan(directory)?;
-        let read = Reader::default().read(&mut fleet.store, &fleet.public)?;
+        let read = FleetReader::default().read(&mut fleet.store, &fleet.public)?;
         let current = read.current;
         if current.phase != Phase::Rest && !read.is_restored && read.pause.is_none() {
             let running = files::manifest(&mut fleet.store, &fleet.public, current.to)?;
@@ -413,7 +416,7 @@ impl Apply {
 impl Rollback {
     pub(crate) fn execute(self) -> Result<CommandResult> {
         let mut fleet = OpenFleet::open(&self.fleet)?;
-        let read = Reader::default().read(&mut fleet.store, &fleet.public)?;
+        let read = FleetReader::default().read(&mut fleet.store, &fleet.public)?;
         let current = read.current;
         if current.phase != Phase::Rest && !read.is_restored {
             if self.generation.is_some_and(|wanted| wanted != current.from) {

@@ -10,7 +10,7 @@ use onbeat_terminal::output;
 
 use super::FleetOption;
 use super::apply::{OpenFleet, RolloutOptions, read_plan};
-use crate::controller::Reader;
+use crate::controller::FleetReader;
 use crate::files;
 
 /// Show what a roll-out would change, or why it would be refused
@@ -41,7 +41,7 @@ impl Diff {
         let run = Run::analysis("fleet-diff");
         let mut fleet = OpenFleet::open(&self.fleet)?;
         let (_, manifest, files) = read_plan(&self.plan)?;
-        let current = Reader::default().read(&mut fleet.store, &fleet.public)?.current;
+        let current = FleetReader::default().read(&mut fleet.store, &fleet.public)?.current;
         let from = files::plan(&mut fleet.store, &fleet.public, current.to)?;
         let to = PlanFiles::new(current.to + 1, manifest, files);
         let [streams, nodes] = report::differences(&from.manifest(), &to.manifest());

@@ -8,7 +8,7 @@ use onbeat_terminal::output::print;
 
 use super::FleetOption;
 use super::apply::OpenFleet;
-use crate::controller::Reader;
+use crate::controller::FleetReader;
 use crate::error::Error;
 use crate::files;
 
@@ -27,7 +27,7 @@ pub(crate) struct History {
 impl History {
     pub(crate) fn execute(self) -> Result<CommandResult> {
         let mut fleet = OpenFleet::open(&self.fleet)?;
-        let current = Reader::default().read(&mut fleet.store, &fleet.public)?.current;
+        let current = FleetReader::default().read(&mut fleet.store, &fleet.public)?.current;
         let mut text = String::from("PLAN  NODES  SHA-256       STATE\n");
         for generation in generations(&mut fleet.store)? {
             let key = onbeat_rollout::key::manifest(generation);

@@ -1,7 +1,7 @@
 //! `onbeat fleet pause`
 
 use onbeat_rollout::key;
-use onbeat_rollout::record::{self, LONGEST_REASON, Pause as PauseRecord};
+use onbeat_rollout::record::{self, LONGEST_REASON, Pause as PauseRecord, Record};
 use onbeat_rollout::store::{Keys, Operation, Store, Transaction};
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output::print;
@@ -22,7 +22,7 @@ Examples:
 
 Exit status: 0 success; 2 error.")]
 pub(crate) struct Pause {
-    /// Why, for those who see it in `status`
+    /// Reason, which `status` shows
     #[arg(long, value_name = "TEXT", default_value = "by the operator")]
     why: String,
     /// End the pause; `apply --continue` does so, too, and goes on
@@ -33,7 +33,7 @@ pub(crate) struct Pause {
 }
 
 fn execute(store: &mut EtcdStore, operation: Operation) -> error::Result<()> {
-    store.transact(&Transaction { success: vec![operation], ..Transaction::default() })?;
+    store.transact(&Transaction::write(vec![operation]))?;
     Ok(())
 }
 
@@ -50,10 +50,11 @@ impl Pause {
             print("the pause has ended\n")?;
             return Ok(CommandResult::Success);
         }
-        if self.why.len() > LONGEST_REASON {
-            return Err(Failure::new(format!("--why: more than {LONGEST_REASON} octets")));
-        }
-        let value = record::seal(&PauseRecord { why: self.why }, &fleet.signer);
+        let pause = PauseRecord { why: self.why };
+        pause.check().map_err(|fault| {
+            Failure::new(format!("--why: {fault}; use one line of at most {LONGEST_REASON} octets"))
+        })?;
+        let value = record::seal(&pause, &fleet.signer);
         let put = Operation::Put { key: key::PAUSE.into(), value, lease: 0 };
         execute(&mut fleet.store, put)?;
         print("no step is written until `onbeat fleet pause --end` or `apply --continue`\n")?;

@@ -76,7 +76,7 @@ Exit status: 0 success; 2 error (wrong or old token, or the directory exists).")
 pub(crate) struct Join {
     /// Address and port at which `onbeat fleet invite` waits
     address: SocketAddr,
-    /// What it printed
+    /// Token that `onbeat fleet invite` printed
     #[arg(long)]
     token: String,
     /// Directory for the credentials of this node [default: /etc/onbeat/fleet-NODE]
@@ -179,7 +179,7 @@ fn admit(
     }
     let value = record::seal(&node_key, &credentials.signing_key()?);
     let put = Operation::Put { key: key::node_key(node), value, lease: 0 };
-    store.transact(&Transaction { success: vec![put], ..Transaction::default() })?;
+    store.transact(&Transaction::write(vec![put]))?;
     Ok(admission)
 }
 
@@ -331,7 +331,7 @@ impl Revoke {
         }
         // Last: with its key gone, the node counts as not invited.
         let removed = keys.map(|key| Operation::Delete(Keys::One(key))).to_vec();
-        let removed = Transaction { success: removed, ..Transaction::default() };
+        let removed = Transaction::write(removed);
         store.transact(&removed).map_err(Error::from)?;
         print(&format!("the credentials of node {:?} are void\n", self.node))?;
         Ok(CommandResult::Success)

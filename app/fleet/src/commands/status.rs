@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use onbeat_plan::manifest::Manifest;
 use onbeat_report::format;
+use onbeat_rollout::change::owner;
 use onbeat_rollout::record::NodeReport;
 use onbeat_rollout::{Current, NodeState, Phase};
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
@@ -15,7 +16,7 @@ use serde::Serialize;
 use super::FleetOption;
 use super::apply::OpenFleet;
 use crate::agent::unix_time;
-use crate::controller::Reader;
+use crate::controller::FleetReader;
 use crate::{error, files};
 
 /// Exit statuses of their own: a roll-out is under way; the fleet is not healthy.
@@ -25,6 +26,9 @@ const NOT_HEALTHY: u8 = 4;
 /// Ports that a line names, and paths that have a line.
 const NAMED: usize = 3;
 const NAMED_PATHS: usize = 20;
+
+/// Why a state counts as none.
+const UNSIGNED: &str = "its state is not signed by the key of its invitation; upgrade its agent, or invite the node again";
 
 /// Time between two views of --watch.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -37,7 +41,8 @@ Examples:
   onbeat fleet status --watch
   onbeat fleet status --json
 
-Exit status: 0 all nodes run the plan; 2 error; 3 a roll-out is under way; 4 a node is missing, refuses, or loses frames.")]
+Exit status: 0 all nodes run the plan; 2 error; 3 a roll-out is under way; 4 a node is missing, refuses or loses frames, or
+the store was restored.")]
 pub(crate) struct Status {
     /// Print JSON
     #[arg(long)]
@@ -97,7 +102,7 @@ fn line(current: &Current, node: String, state: Option<NodeState>) -> NodeLine {
 impl Status {
     pub(crate) fn execute(self) -> Result<CommandResult> {
         let mut fleet = OpenFleet::open(&self.fleet)?;
-        let mut reader = Reader::default();
+        let mut reader = FleetReader::default();
         if self.watch {
             return watch(&mut fleet, &mut reader);
         }
@@ -115,13 +120,17 @@ impl Status {
             (true, false) => UNDER_WAY,
             (false, _) => NOT_HEALTHY,
         };
-        let what = if is_healthy { "a roll-out is under way" } else { "not all nodes are healthy" };
+        let what = match (is_healthy, status.is_restored) {
+            (true, _) => "a roll-out is under way",
+            (false, true) => "the store was restored; run `onbeat fleet apply --continue`",
+            (false, false) => "not all nodes are healthy",
+        };
         Err(Failure::with_code(what, code))
     }
 }
 
 /// Shows the state until its reader is gone.
-fn watch(fleet: &mut OpenFleet, reader: &mut Reader) -> Result<CommandResult> {
+fn watch(fleet: &mut OpenFleet, reader: &mut FleetReader) -> Result<CommandResult> {
     loop {
         let text = match status(fleet, reader) {
             Ok(status) => text(&status),
@@ -136,7 +145,7 @@ fn watch(fleet: &mut OpenFleet, reader: &mut Reader) -> Result<CommandResult> {
     }
 }
 
-fn status(fleet: &mut OpenFleet, reader: &mut Reader) -> error::Result<FleetStatus> {
+fn status(fleet: &mut OpenFleet, reader: &mut FleetReader) -> error::Result<FleetStatus> {
     let read = reader.read(&mut fleet.store, &fleet.public)?;
     let mut reports = reader.reports(&mut fleet.store)?;
     let current = read.current;
@@ -148,9 +157,13 @@ fn status(fleet: &mut OpenFleet, reader: &mut Reader) -> error::Result<FleetStat
         }
         false => Vec::new(),
     };
+    let unsigned = read.unsigned;
     let nodes = read.nodes.into_iter().chain(read.others).map(|(node, state)| {
         let report = reports.remove(&node);
-        NodeLine { report, ..line(&current, node, state) }
+        let is_unsigned = unsigned.contains(&node);
+        let line = line(&current, node, state);
+        let why = if is_unsigned { UNSIGNED.into() } else { line.why };
+        NodeLine { report, why, ..line }
     });
     let nodes = nodes.collect();
     let Current { step, from, to, phase, .. } = current;
@@ -235,21 +248,19 @@ struct SilentPath {
 
 /// Paths whose last member is silent, with the hop where their frames are lost.
 fn silent_paths(plan: &Manifest, reports: &BTreeMap<String, NodeReport>) -> Vec<SilentPath> {
-    // Relays have a stream for each label.
-    let owner = |name: &str| name.split_once(".v").map_or(name.to_owned(), |(name, _)| name.into());
-    let silent: BTreeSet<(String, &str, &str)> = reports
+    let known: BTreeSet<&str> = plan.streams.iter().map(|stream| &stream.name[..]).collect();
+    let silent: BTreeSet<(&str, &str, &str)> = reports
         .iter()
         .flat_map(|(node, report)| {
             let members = report.members.iter();
-            members.map(move |member| (owner(&member.stream), &node[..], &member.port[..]))
+            members.map(|member| (owner(&member.stream, &known), &node[..], &member.port[..]))
         })
         .collect();
     let mut found = Vec::new();
     for stream in &plan.streams {
-        let name = owner(&stream.name);
         let is_silent = |hop: &&String| {
             let end = hop.split_once('>').and_then(|(_, end)| end.split_once(':'));
-            end.is_some_and(|(node, port)| silent.contains(&(name.clone(), node, port)))
+            end.is_some_and(|(node, port)| silent.contains(&(&stream.name[..], node, port)))
         };
         for listener in &stream.listeners {
             let broken =

@@ -74,7 +74,7 @@ impl GroupError {
 pub(super) enum GroupErrorCause {
     /// No such group.
     #[error(
-        "group {group:?} is not in /etc/group; create it (groupadd --system {group}), or set another one under [node]"
+        "group {group:?} is not in /etc/group; create it (groupadd --system {group}), or name another one under [node], in the key of this socket"
     )]
     NoGroup {
         /// Its name.

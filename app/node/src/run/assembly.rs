@@ -411,6 +411,12 @@ impl Node {
     fn follow_all(&mut self, ports: Vec<usize>) {
         for port in ports {
             if self.waits_for_name(port) {
+                let PortConfig { name, interface, .. } = &self.setup.ports[port];
+                if self.presence.get(name) != Some(&LinkState::Missing) {
+                    tracing::warn!(
+                        "port {name:?} waits until udev has named interface {interface:?}"
+                    );
+                }
                 self.report_away(port, LinkState::Missing, None);
                 continue;
             }

@@ -205,8 +205,12 @@ impl Node {
         let former = node.managed_text()?;
         node.set_managed_text(Some(text))?;
         let changed = self.change_configuration(new);
-        if changed.is_err() {
-            node.set_managed_text(former.as_deref())?;
+        if changed.is_err()
+            && let Err(error) = node.set_managed_text(former.as_deref())
+        {
+            tracing::error!(
+                "{error}; the next start reads a text that was refused: remove that file"
+            );
         }
         changed
     }

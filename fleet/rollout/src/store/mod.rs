@@ -94,6 +94,12 @@ pub struct Transaction {
 }
 
 impl Transaction {
+    /// Operations without a condition.
+    #[must_use]
+    pub fn write(success: Vec<Operation>) -> Self {
+        Self { success, ..Self::default() }
+    }
+
     /// A read of several keys at one revision.
     #[must_use]
     pub fn read(keys: impl IntoIterator<Item = Keys>) -> Self {

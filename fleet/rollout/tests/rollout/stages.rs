@@ -263,7 +263,7 @@ fn a_node_is_left_out_if_nothing_requires_it() {
                 left_out.push(node.as_str());
             }
             Err(refusals) => {
-                assert!(matches!(&refusals[..], [Refusal::Needed { .. }]), "{refusals:?}");
+                assert!(matches!(&refusals[..], [Refusal::RequiredNode { .. }]), "{refusals:?}");
                 refused.push(node.as_str());
             }
         }
