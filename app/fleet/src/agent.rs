@@ -71,6 +71,9 @@ struct AgentFile {
     instance: u64,
     #[serde(default)]
     current: Option<Current>,
+    /// Signature of `current`.
+    #[serde(default)]
+    proof: String,
     #[serde(default)]
     sha256: FileHash,
 }
@@ -113,6 +116,8 @@ struct Runner {
     stages: Option<(Current, Stages)>,
     /// What is signed for this node in a change from one plan to another; records of changes stay as they are.
     signed: Option<((Generation, Generation), Option<NodeChange>)>,
+    /// Signatures of the records that the disk has, and that were read last.
+    proofs: Vec<(Current, String)>,
     /// When probes of a step were sent.
     probed: Option<(u64, Instant)>,
     /// Lost frames by stream when a step of the phase send was applied.
@@ -135,7 +140,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let kept = match disk.kept()? {
         Some(kept) => kept,
         None => {
-            let kept = AgentFile { instance: drawn(), current: None, sha256: FileHash::default() };
+            let kept = AgentFile {
+                instance: drawn(),
+                current: None,
+                proof: String::new(),
+                sha256: FileHash::default(),
+            };
             disk.keep(&kept)?;
             kept
         }
@@ -156,6 +166,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         lease: None,
         stages: None,
         signed: None,
+        proofs: kept.current.map(|current| (current, kept.proof)).into_iter().collect(),
         probed: None,
         losses: None,
         inputs: BTreeMap::new(),
@@ -180,9 +191,10 @@ impl Runner {
     fn serve(&mut self, agent: &mut Agent, bell: &Receiver<()>) -> Result<()> {
         let (mut kept_at, mut checked_at) = (Instant::now(), Instant::now());
         let mut reported_at: Option<Instant> = None;
+        let mut failures = 0_u32;
         loop {
             agent.wake();
-            let mut pause = INTERVAL;
+            let (mut pause, mut has_failed) = (INTERVAL, false);
             loop {
                 let action = agent.action();
                 if action == Action::Idle {
@@ -192,9 +204,8 @@ impl Runner {
                     self.report(format!("{}: {error}", name(&action)));
                     Outcome::Failed
                 });
-                let is_pending =
-                    matches!(outcome, Outcome::Failed | Outcome::Proved { missing: 1.., .. });
-                if is_pending && !self.is_absent {
+                has_failed |= outcome == Outcome::Failed;
+                if matches!(outcome, Outcome::Proved { missing: 1.., .. }) {
                     pause = RETRY;
                 }
                 self.metrics.note(agent, &action, &outcome);
@@ -202,6 +213,12 @@ impl Runner {
                     pause = COUNT_INTERVAL;
                 }
                 agent.complete(outcome);
+            }
+            failures = if has_failed && !self.is_absent { failures + 1 } else { 0 };
+            if failures > 0 {
+                // A store that is away is asked less and less, and not by all agents at once.
+                let spread = Duration::from_millis(self.instance % 200);
+                pause = INTERVAL.min(RETRY * (1 << failures.min(5))) + spread;
             }
             self.metrics.write(agent);
             if agent.is_twin() {
@@ -272,7 +289,13 @@ impl Runner {
         let read = self.store.transact(&Transaction::read(keys))?;
         let mut reads = read.reads.into_iter().map(|keys| keys.into_iter().next());
         let current = reads.next().flatten();
+        let proof = current.as_ref().and_then(|found| record::signature(&found.value));
         let current = current.map(|found| record::open(key::CURRENT, &found.value, &self.key));
+        let current: Option<Current> = current.transpose()?;
+        if let Some((current, proof)) = current.zip(proof) {
+            self.proofs.truncate(1);
+            self.proofs.push((current, proof));
+        }
         let state = reads.next().flatten();
         let admitted =
             reads.next().flatten().ok_or_else(|| Error::NotAdmitted(self.node.clone()))?;
@@ -290,7 +313,13 @@ impl Runner {
             let opened = record::open::<NodeState>(&own, &found.value, &self.own_key.verifier());
             opened.map_err(|error| self.report(error.to_string())).ok()
         });
-        Ok(Outcome::Read { current: current.transpose()?, own: state, revision })
+        Ok(Outcome::Read { current, own: state, revision })
+    }
+
+    /// The signature of a record that was read.
+    fn proof(&self, current: &Current) -> String {
+        let known = self.proofs.iter().rev().find(|(known, _)| known == current);
+        known.map(|(_, proof)| proof.clone()).unwrap_or_default()
     }
 
     /// The stages of a record.
@@ -310,6 +339,10 @@ impl Runner {
     }
 
     fn prepare(&mut self, current: Current) -> Result<Outcome> {
+        if current.phase == Phase::Accept && !current.is_returning() {
+            // A change that is repeated can wait for other nodes.
+            self.signed = None;
+        }
         let signed = self.signed_hash(current)?;
         self.is_absent = signed.is_none();
         let Some(signed) = signed else {
@@ -363,9 +396,14 @@ impl Runner {
         let text = self.stages(saved.current)?.text(saved.current.phase).to_owned();
         // The stage first: the record that refers to it has its hash.
         disk::replace(&self.disk.stage(), text.as_bytes())?;
-        let kept =
-            AgentFile { instance: self.instance, current: Some(saved.current), sha256: saved.hash };
+        let kept = AgentFile {
+            instance: self.instance,
+            current: Some(saved.current),
+            proof: self.proof(&saved.current),
+            sha256: saved.hash,
+        };
         self.disk.keep(&kept)?;
+        self.proofs = vec![(saved.current, kept.proof)];
         Ok(Outcome::Done)
     }
 
@@ -379,12 +417,8 @@ impl Runner {
             });
         }
         if saved.current.phase == Phase::Send && !saved.current.is_returning() {
-            self.losses = match self.lost(saved.current) {
-                Ok(lost) => Some((saved.current.step, lost)),
-                // A node that was replaced does not have the streams yet.
-                Err(Error::Node(ClientError::Refused(_))) => None,
-                Err(error) => return Err(error),
-            };
+            // A node that was replaced does not have the streams yet, and without a store their names are unknown.
+            self.losses = self.lost(saved.current).ok().map(|lost| (saved.current.step, lost));
         }
         // The node keeps the text as its own, and runs it, or does neither.
         match self.node()?.request(&Request::ReplaceFile { text }) {
@@ -547,6 +581,7 @@ impl Runner {
             0 => Condition::CreateRevision(own.clone(), 0),
             _ => Condition::ModRevision(own.clone(), revision),
         };
+        let state = &NodeState { proof: self.proof(&state.current), ..state.clone() };
         let value = record::seal(state, &self.own_key);
         let written = self.store.transact(&Transaction {
             compare: vec![compare],

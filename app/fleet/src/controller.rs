@@ -1,6 +1,6 @@
 //! Roll-outs: executes the decisions of [`onbeat_rollout::Controller`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use onbeat_rollout::controller::{ChangeTimes, Decision, Goal, View, adopted};
@@ -128,7 +128,7 @@ impl FleetReader {
         let cluster = cluster.transpose()?.map_or(read.cluster, |known| known.number);
         let pause =
             pause.first().map(|found| record::open::<Pause>(key::PAUSE, &found.value, public));
-        self.verify(store, public, states)?;
+        self.verify(store, public, &current, states)?;
         let is_former = self.step > current.step;
         self.step = self.step.max(current.step);
         let plans = match self.plans.take().filter(|plans| plans.are_of(current)) {
@@ -166,6 +166,7 @@ impl FleetReader {
         &mut self,
         store: &mut impl Store,
         public: &PublicKey,
+        current: &Current,
         found: Vec<KeyValue>,
     ) -> Result<()> {
         let mut former = std::mem::take(&mut self.states);
@@ -178,6 +179,10 @@ impl FleetReader {
                 Some((_, state)) => state,
                 None => self.open(store, public, node, &found)?,
             };
+            // A later record is one that the fleet wrote before a restore, or an invention of the node.
+            let state = state.filter(|state| {
+                state.current.step <= current.step || record::is_of_fleet(state, public)
+            });
             self.states.insert(node.to_owned(), (found.mod_revision, state));
         }
         Ok(())
@@ -200,8 +205,12 @@ impl FleetReader {
             self.keys_at = Some(Instant::now());
             self.keys.clear();
             for found in files::read_all(store, &Keys::Prefix(key::NODE_KEYS.into()))? {
-                let NodeKey { node, public } = record::open(&found.key, &found.value, public)?;
-                self.keys.extend(credentials::public_key(&public).map(|key| (node, key)));
+                // A node without a valid key has no valid state.
+                let known = record::open::<NodeKey>(&found.key, &found.value, public).ok();
+                let key = known.and_then(|NodeKey { node, public }| {
+                    Some((node, credentials::public_key(&public)?))
+                });
+                self.keys.extend(key);
             }
         }
     }
@@ -262,7 +271,7 @@ fn adopt(
 pub(crate) fn run(
     store: &mut impl Store,
     (signer, public): (&SigningKey, &PublicKey),
-    (goal, from): (Goal, Option<Generation>),
+    (goal, from, without): (Goal, Option<Generation>, &BTreeSet<String>),
     deadline_s: u32,
     mut report: impl FnMut(Result<&Fleet, &Error>),
 ) -> Result<RolloutEnd> {
@@ -295,8 +304,12 @@ pub(crate) fn run(
         let current = &fleet.current;
         let change = reader.plans.as_ref().and_then(|plans| plans.change.as_ref());
         // While one plan rests, only nodes with an agent that lives are awaited.
-        let is_awaited = |state: &Option<NodeState>| change.is_some() || state.is_some();
-        let states = fleet.nodes.iter().map(|(_, state)| state.clone()).filter(is_awaited);
+        // Of a roll-out that returned, those that are left out are not awaited either.
+        let is_awaited = |(node, state): &&(String, Option<NodeState>)| match current.phase {
+            Phase::Rest if without.contains(node) => false,
+            _ => change.is_some() || state.is_some(),
+        };
+        let states = fleet.nodes.iter().filter(is_awaited).map(|(_, state)| state.clone());
         let states: Vec<Option<NodeState>> = states.collect();
         let view = View { current: *current, states: &states, is_late: fleet.is_late };
         let wait_ns = |ms: fn(&Change) -> u64| change.map_or(0, ms) * NS_PER_MS;
@@ -434,6 +447,7 @@ mod tests {
                 instance: 7,
                 proved: 0,
                 lost: 0,
+                proof: record::signature(&record::seal(&current, &self.signer)).expect("sealed"),
             };
             let value = record::seal(&state, &self.nodes[by]);
             put(&mut self.store.clone(), &key::state(of), value);
@@ -483,7 +497,8 @@ mod tests {
         write(&mut world.store, &world.signer, &fleet, next, 30).expect("a store");
         assert_eq!(world.read(&mut FleetReader::default()).current, RESTING);
         let keys = (&world.signer, &world.signer.verifier());
-        let end = run(&mut world.store, keys, (Goal::Reach(2), None), 30, |_| {}).expect("an end");
+        let end = run(&mut world.store, keys, (Goal::Reach(2), None, &BTreeSet::new()), 30, |_| {})
+            .expect("an end");
         assert_eq!(end, RolloutEnd::Paused);
     }
 
@@ -498,7 +513,13 @@ mod tests {
         assert!(world.read(&mut FleetReader::default()).is_restored);
         let public = world.signer.verifier();
         let keys = (&world.signer, &public);
-        let refused = run(&mut world.store.clone(), keys, (Goal::Reach(2), None), 30, |_| {});
+        let refused = run(
+            &mut world.store.clone(),
+            keys,
+            (Goal::Reach(2), None, &BTreeSet::new()),
+            30,
+            |_| {},
+        );
         assert!(matches!(refused, Err(Error::Restored(5))), "{refused:?}");
 
         // The states of the snapshot are removed; the nodes say what they run: steps 8 and 7 of a later roll-out.
@@ -523,6 +544,22 @@ mod tests {
         assert_eq!(adopted.expect("all nodes"), Current { step: 9, ..late });
         let fleet = world.read(&mut FleetReader::default());
         assert!(!fleet.is_restored && fleet.current.step == 9);
+        // A later record that the fleet never signed is an invention of the node.
+        let invented = Current { step: 1000, ..late };
+        let state = NodeState {
+            current: invented,
+            hash: FileHash::default(),
+            ok: true,
+            why: String::new(),
+            instance: 7,
+            proved: 0,
+            lost: 0,
+            proof: record::signature(&record::seal(&invented, &world.nodes["a"])).expect("sealed"),
+        };
+        let value = record::seal(&state, &world.nodes["a"]);
+        put(&mut world.store, &key::state("a"), value);
+        let fleet = world.read(&mut FleetReader::default());
+        assert!(!fleet.is_restored && fleet.unsigned == ["a"]);
         assert_eq!(fleet.missing(), ["a", "b"], "of the new step");
     }
 }

@@ -24,20 +24,25 @@ pub(crate) fn exists(path: &Path) -> Result<bool> {
     }
 }
 
+/// Requires a name of a directory that does not exist, or is empty: keys are never replaced.
+pub(crate) fn check_new(path: &Path) -> Result<()> {
+    let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    match exists(path)? && !is_empty {
+        true => Err(Error::Content {
+            path: path.to_owned(),
+            fault: "exists, and is not empty; name another directory, or remove it".into(),
+        }),
+        false => Ok(()),
+    }
+}
+
 /// Creates a directory with files that only its owner can read: it has all of them, or does not exist.
 pub(crate) fn create_whole(path: &Path, files: &[(PathBuf, String)]) -> Result<()> {
     let name = path.file_name().ok_or_else(|| Error::Content {
         path: path.to_owned(),
         fault: "is no name of a new directory".into(),
     })?;
-    // Keys are never replaced.
-    let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-    if exists(path)? && !is_empty {
-        return Err(Error::Content {
-            path: path.to_owned(),
-            fault: "exists, and is not empty; name another directory".into(),
-        });
-    }
+    check_new(path)?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     create_directory(parent)?;

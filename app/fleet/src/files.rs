@@ -7,7 +7,6 @@ use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use onbeat_plan::manifest::Manifest as PlanManifest;
-use onbeat_rollout::Generation;
 use onbeat_rollout::change::{PlanFiles, PreparedChange};
 use onbeat_rollout::key::{self, PART_OCTETS};
 use onbeat_rollout::record::{
@@ -17,6 +16,7 @@ use onbeat_rollout::record::{
 use onbeat_rollout::store::{
     Condition, KeyValue, Keys, MAX_OPERATIONS, Operation, Store, Transaction,
 };
+use onbeat_rollout::{Current, Generation};
 
 use crate::error::{Error, Result};
 use crate::store::EtcdStore;
@@ -163,17 +163,37 @@ const FORMER_PLANS: usize = 10;
 /// Removes the batches on the way to a plan that rests, and the oldest of the other plans.
 pub(crate) fn remove_former(
     store: &mut EtcdStore,
+    verifier: &impl Verifier,
     present: Generation,
     batches: &[Generation],
 ) -> Result<()> {
+    let read = store.transact(&Transaction::read([Keys::One(key::CURRENT.to_owned())]))?;
+    let Some(found) = read.reads.into_iter().flatten().next() else { return Ok(()) };
+    let current: Current = open(key::CURRENT, &found.value, verifier)?;
+    // Another controller has begun a roll-out, perhaps to one of them.
+    if (current.from, current.to) != (present, present) {
+        return Ok(());
+    }
     let number = |key: &String| key.strip_prefix("plan/")?.split('/').next()?.parse().ok();
     let keys = store.keys(&Keys::Prefix("plan/".into()))?;
     let known: BTreeSet<Generation> = keys.iter().filter_map(number).collect();
-    let is_former = |plan: &&Generation| **plan != present && !batches.contains(plan);
+    // A rollback returns to those.
+    let prefix = format!("plan/{present}/from/");
+    let before: BTreeSet<Generation> = keys
+        .iter()
+        .filter_map(|key| key.strip_prefix(&prefix)?.split('/').next()?.parse().ok())
+        .filter(|plan| !batches.contains(plan))
+        .collect();
+    let is_former =
+        |plan: &&Generation| **plan != present && !batches.contains(plan) && !before.contains(plan);
     let old = known.iter().rev().filter(is_former).skip(FORMER_PLANS);
     for plan in old.chain(batches) {
-        let removed = vec![Operation::Delete(Keys::Prefix(format!("plan/{plan}/")))];
-        store.transact(&Transaction::write(removed))?;
+        let removed = Transaction {
+            compare: vec![Condition::ModRevision(key::CURRENT.into(), found.mod_revision)],
+            success: vec![Operation::Delete(Keys::Prefix(format!("plan/{plan}/")))],
+            ..Transaction::default()
+        };
+        store.transact(&removed)?;
     }
     Ok(())
 }

@@ -200,6 +200,7 @@ mod tests {
             instance: 1,
             proved: 0,
             lost: 0,
+            proof: String::new(),
         };
         metrics.note(&agent, &Action::Acknowledge(state, 0), &Outcome::Done);
         let text = read(&mut metrics);

@@ -268,6 +268,7 @@ impl Agent {
             instance,
             proved,
             lost: 0,
+            proof: String::new(),
         })
     }
 
@@ -278,7 +279,8 @@ impl Agent {
         }
         let (hash, instance) =
             (self.saved.map(|saved| saved.hash).unwrap_or_default(), self.instance);
-        let state = NodeState { current, hash, ok: false, why, instance, proved: 0, lost: 0 };
+        let (proved, lost, proof) = (0, 0, String::new());
+        let state = NodeState { current, hash, ok: false, why, instance, proved, lost, proof };
         Work::Acknowledge(state)
     }
 }

@@ -191,6 +191,19 @@ pub fn changed<'p>(from: &'p PlanFiles, to: &'p PlanFiles) -> Vec<&'p str> {
     names.into_iter().filter(|name| old.get(name) != new.get(name)).collect()
 }
 
+/// Whether a plan is a batch on the way from one to another: each stream is as in one of both.
+#[must_use]
+pub fn is_between(from: &[StreamEntry], plan: &[StreamEntry], to: &[StreamEntry]) -> bool {
+    let by_name = |streams: &[StreamEntry]| -> BTreeMap<String, StreamEntry> {
+        streams.iter().map(|stream| (stream.name.clone(), stream.clone())).collect()
+    };
+    let [from, plan, to] = [from, plan, to].map(by_name);
+    let names: BTreeSet<&String> = from.keys().chain(plan.keys()).chain(to.keys()).collect();
+    let is_either =
+        |name: &String| [&from, &to].map(|side| side.get(name)).contains(&plan.get(name));
+    names.into_iter().all(is_either) && plan != from
+}
+
 /// Prepares a change.
 ///
 /// # Errors

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Number of a state of [`Current`]; each change has the next one.
 pub type Step = u64;
 
+/// Greater steps are invalid: the next one exists always.
+pub const LAST_STEP: Step = 1 << 62;
+
 /// Number of a plan. Plan 0 has no streams.
 pub type Generation = u64;
 
@@ -95,7 +98,7 @@ impl Current {
     pub fn check(self) -> Result<(), InvalidCurrent> {
         let distance = (self.phase as i8 - self.prev as i8).abs();
         let is_idle = self.phase == Phase::Rest && self.prev == Phase::Rest;
-        let is_valid = self.step > 0
+        let is_valid = (1..=LAST_STEP).contains(&self.step)
             && (distance == 1 || is_idle)
             && (self.from != self.to || is_idle)
             // The phase drain is left for the rest of the new plan only.

@@ -100,6 +100,9 @@ pub struct NodeState {
     /// Frames that streams with new paths lost since the node entered the phase send.
     #[serde(default)]
     pub lost: u64,
+    /// The signature of `current`, with which a restored store knows that the fleet wrote it: see [`is_of_fleet`].
+    #[serde(default)]
+    pub proof: String,
 }
 
 impl NodeState {
@@ -335,6 +338,7 @@ impl Record for NodeState {
     fn check(&self) -> Result<(), String> {
         Current::check(self.current).map_err(|error| error.to_string())?;
         bound("length of why", self.why.len(), LONGEST_REASON)?;
+        bound("length of proof", self.proof.len(), 256)?;
         plain("why", &self.why)
     }
 }
@@ -465,7 +469,10 @@ fn bound<T: PartialOrd + fmt::Display>(what: &str, value: T, most: T) -> Result<
 
 /// Terminals obey control characters.
 fn plain(what: &str, text: &str) -> Result<(), String> {
-    match text.chars().any(char::is_control) {
+    // Of some the effect is the order in which others are shown.
+    let is_obeyed =
+        |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    match text.chars().any(is_obeyed) {
         true => Err(format!("{what} has control characters")),
         false => Ok(()),
     }
@@ -504,6 +511,20 @@ pub fn seal<R: Record>(record: &R, signer: &impl Signer) -> Vec<u8> {
     let record = serde_json::to_string(record).expect("records have text keys");
     let signature = to_hex(&signer.sign(&message(R::KIND, &record)));
     serde_json::to_vec(&SealedRecord { record, signature }).expect("text")
+}
+
+/// The signature of a sealed record, hexadecimal.
+#[must_use]
+pub fn signature(octets: &[u8]) -> Option<String> {
+    parse::<SealedRecord>("", octets).ok().map(|sealed| sealed.signature)
+}
+
+/// Whether the fleet signed the record that a state acknowledges. A node signs its state itself, and could invent one.
+#[must_use]
+pub fn is_of_fleet(state: &NodeState, verifier: &impl Verifier) -> bool {
+    let record = serde_json::to_string(&state.current).expect("records have text keys");
+    let signature = from_hex(&state.proof).unwrap_or_default();
+    verifier.verify(&message(Current::KIND, &record), &signature)
 }
 
 /// Decodes a record without a signature, from its key.

@@ -19,7 +19,7 @@ use super::{FleetOption, pause};
 use crate::controller::{self, FleetReader, RolloutEnd};
 use crate::credentials::{Credentials, PublicKey, SigningKey};
 use crate::disk;
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::files;
 use crate::store::EtcdStore;
 
@@ -159,19 +159,19 @@ impl OpenFleet {
         &mut self,
         goal: Goal,
         from: Option<Generation>,
-        deadline_s: u32,
+        (deadline_s, without): (u32, &BTreeSet<String>),
     ) -> Result<CommandResult> {
         let mut progress = Progress::default();
         let end = controller::run(
             &mut self.store,
             (&self.signer, &self.public),
-            (goal, from),
+            (goal, from, without),
             deadline_s,
             |read| progress.report(read),
         )?;
         let text = match end {
             RolloutEnd::Done => "all nodes run the new plan\n",
-            RolloutEnd::Returned => "all nodes run the old plan\n",
+            RolloutEnd::Returned => "the roll-out has returned to the old plan\n",
             RolloutEnd::Idle => "no roll-out is under way\n",
             RolloutEnd::Paused => {
                 "the fleet is paused; go on with `onbeat fleet apply --continue`\n"
@@ -232,7 +232,7 @@ impl OpenFleet {
             print(&format!("batch {}: {part}\n", batches.len() + 1))?;
             let manifest = serde_json::to_string(&batch.manifest())?;
             let generation = self.store_plan(&batch, &manifest)?;
-            let result = self.reach(prepared, generation)?;
+            let result = self.reach(prepared, generation, &settings.without)?;
             if result != CommandResult::Success {
                 return Ok(result);
             }
@@ -250,16 +250,40 @@ impl OpenFleet {
             None => to.generation,
         };
         let first = prepared.change.from;
-        let result = self.reach(prepared, generation)?;
+        let result = self.reach(prepared, generation, &settings.without)?;
         if result == CommandResult::Success {
             // A rollback returns to the plan before the batches.
             if first != whole.change.from {
                 whole.set_generation(generation);
                 files::upload_change(&mut self.store, &self.signer, &whole)?;
             }
-            files::remove_former(&mut self.store, generation, &batches)?;
+            files::remove_former(&mut self.store, &self.public, generation, &batches)?;
         }
         Ok(result)
+    }
+
+    /// Leaves nodes out of the roll-out that is under way: its change no longer has them.
+    fn leave_out(&mut self, options: &RolloutOptions) -> Result<BTreeSet<String>> {
+        let without = options.settings().without;
+        let current = FleetReader::default().read(&mut self.store, &self.public)?.current;
+        if without.is_empty() || current.from == current.to {
+            return Ok(without);
+        }
+        let mut change = files::change(&mut self.store, &self.public, (current.from, current.to))?;
+        for plan in [current.from, current.to].into_iter().filter(|plan| *plan != 0) {
+            let plan = files::plan_manifest(&mut self.store, &self.public, plan)?;
+            let talks = plan.streams.iter().find(|stream| without.contains(&stream.talker));
+            if let Some(stream) = talks {
+                return Err(Failure::new(format!(
+                    "--without: {:?} is the talker of stream {:?}; repair it, or wait for it",
+                    stream.talker, stream.name
+                )));
+            }
+        }
+        change.affected.retain(|node| !without.contains(node));
+        let prepared = PreparedChange { change, nodes: Vec::new() };
+        files::upload_change(&mut self.store, &self.signer, &prepared)?;
+        Ok(without)
     }
 
     /// Writes a plan; returns its number.
@@ -272,13 +296,18 @@ impl OpenFleet {
     }
 
     /// Rolls out a plan that the store has under this number.
-    fn reach(&mut self, mut prepared: PreparedChange, to: Generation) -> Result<CommandResult> {
+    fn reach(
+        &mut self,
+        mut prepared: PreparedChange,
+        to: Generation,
+        without: &BTreeSet<String>,
+    ) -> Result<CommandResult> {
         prepared.set_generation(to);
         files::upload_change(&mut self.store, &self.signer, &prepared)?;
         let Change { from, to, affected, deadline_s, .. } = &prepared.change;
         let nodes = count(affected.len() as u64, "node");
         print(&format!("plan {from} to {to}: the files of {nodes} change\n"))?;
-        self.run(Goal::Reach(*to), Some(*from), *deadline_s)
+        self.run(Goal::Reach(*to), Some(*from), (*deadline_s, without))
     }
 }
 
@@ -390,16 +419,30 @@ impl Apply {
         let mut fleet = OpenFleet::open(&self.fleet)?;
         let Some(directory) = &self.plan else {
             pause::end(&mut fleet.store)?;
-            return fleet.run(Goal::Continue, None, self.options.deadline);
+            let without = fleet.leave_out(&self.options)?;
+            return fleet.run(Goal::Continue, None, (self.options.deadline, &without));
         };
         let (text, manifest, files) = read_plan(directory)?;
         let read = FleetReader::default().read(&mut fleet.store, &fleet.public)?;
         let current = read.current;
         if current.phase != Phase::Rest && !read.is_restored && read.pause.is_none() {
             let running = files::manifest(&mut fleet.store, &fleet.public, current.to)?;
-            // The same plan once more: its roll-out goes on.
+            let without = self.options.settings().without;
+            // The same plan once more: its roll-out goes on, or a batch of it.
             if running.plan == FileHash::of(&text) && !current.is_returning() {
-                return fleet.run(Goal::Continue, None, self.options.deadline);
+                return fleet.run(Goal::Continue, None, (self.options.deadline, &without));
+            }
+            let mut streams = |plan| -> error::Result<_> {
+                let plan = files::plan_manifest(&mut fleet.store, &fleet.public, plan)?;
+                Ok(plan.streams)
+            };
+            let from = if current.from == 0 { Vec::new() } else { streams(current.from)? };
+            let is_batch = change::is_between(&from, &streams(current.to)?, &manifest.streams);
+            if is_batch && !current.is_returning() {
+                let result = fleet.run(Goal::Continue, None, (self.options.deadline, &without))?;
+                if result != CommandResult::Success {
+                    return Ok(result);
+                }
             }
         }
         let current = fleet.at_rest()?;
@@ -423,7 +466,8 @@ impl Rollback {
                 return Err(Error::Busy(current).into());
             }
             pause::end(&mut fleet.store)?;
-            return fleet.run(Goal::Return, None, self.options.deadline);
+            let without = fleet.leave_out(&self.options)?;
+            return fleet.run(Goal::Return, None, (self.options.deadline, &without));
         }
         let current = fleet.at_rest()?;
         let to = match self.generation {

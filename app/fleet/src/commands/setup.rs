@@ -14,6 +14,7 @@ use onbeat_terminal::output::print;
 use super::FleetOption;
 use crate::agent;
 use crate::credentials::{Admission, Application, Credentials, NodeSecrets, ROOT};
+use crate::disk;
 use crate::error::{self, Error};
 use crate::join::{self, Invitation, Token};
 use crate::store::EtcdStore;
@@ -70,7 +71,7 @@ pub(crate) struct Invite {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  onbeat fleet join 10.0.0.1:2378 --token onbeat1.4f1c...
+  onbeat fleet join 10.0.0.1:2378 -o /etc/onbeat/fleet-relay1 --token onbeat1.4f1c...
 
 Exit status: 0 success; 2 error (wrong or old token, or the directory exists).")]
 pub(crate) struct Join {
@@ -79,9 +80,9 @@ pub(crate) struct Join {
     /// Token that `onbeat fleet invite` printed
     #[arg(long)]
     token: String,
-    /// Directory for the credentials of this node [default: /etc/onbeat/fleet-NODE]
+    /// New directory for the credentials of this node
     #[arg(short, long, value_name = "DIRECTORY")]
-    output: Option<PathBuf>,
+    output: PathBuf,
 }
 
 /// Exclude a node: its credentials are void
@@ -256,6 +257,8 @@ impl Invite {
         let Some(output) = &self.output else {
             return self.listen(&credentials, &mut store);
         };
+        // With its admission the former credentials of the node are void.
+        disk::check_new(output)?;
         let secrets = NodeSecrets::generate()?;
         let application = secrets.application()?;
         secrets.save(&admit(&credentials, &mut store, &self.node, &application)?, output)?;
@@ -274,7 +277,7 @@ impl Invite {
         store.run(Client::status).map_err(Error::from)?;
         let invitation = Invitation::new(credentials, address)?;
         print(&format!(
-            "run on {}, within {} min:\n\n  onbeat fleet join {} --token {}\n\n",
+            "run on {0}, within {1} min:\n\n  onbeat fleet join {2} -o /etc/onbeat/fleet-{0} --token {3}\n\n",
             self.node,
             self.valid,
             invitation.address()?,
@@ -296,12 +299,15 @@ impl Join {
     pub(crate) fn execute(self) -> Result<CommandResult> {
         let token: Token =
             self.token.parse().map_err(|fault| Failure::new(format!("--token: {fault}")))?;
+        disk::check_new(&self.output)?;
         let secrets = NodeSecrets::generate()?;
         let admission = join::apply(self.address, &token, &secrets.application()?)?;
         let node = admission.node()?;
-        let output = self.output.unwrap_or_else(|| format!("/etc/onbeat/fleet-{node}").into());
-        secrets.save(&admission, &output)?;
-        print(&format!("this node is {node:?}; run: onbeat fleet agent {}\n", output.display()))?;
+        secrets.save(&admission, &self.output)?;
+        print(&format!(
+            "this node is {node:?}; run: onbeat fleet agent {}\n",
+            self.output.display()
+        ))?;
         Ok(CommandResult::Success)
     }
 }

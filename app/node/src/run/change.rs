@@ -303,7 +303,7 @@ impl Node {
 }
 
 /// Longest text of managers, in octets. Parsing takes up to 80 times its length of memory.
-fn longest_text(max_streams: u32) -> u64 {
+pub(super) fn longest_text(max_streams: u32) -> u64 {
     const HEAD: u64 = 64 << 10;
     const OF_STREAM: u64 = 1 << 10;
     LONGEST.min(HEAD + OF_STREAM * u64::from(max_streams))

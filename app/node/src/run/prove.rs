@@ -13,6 +13,7 @@ use onbeat_netdev::PacketSocket;
 use onbeat_wire::MacAddress;
 
 use super::assembly::Node;
+use super::change::longest_text;
 use super::error::{Error, Result};
 use crate::config::{Addition, PortConfig, StreamOperation};
 
@@ -47,6 +48,10 @@ const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 pub(super) fn prove(node: &Node, names: &[String], text: Option<(&str, &str)>) -> Result<String> {
     let described = match text {
         Some((text, file)) => {
+            let longest = longest_text(node.setup.node.max_streams);
+            if text.len() as u64 > longest {
+                return Err(Error::LongText { octets: text.len(), longest });
+            }
             let room = (0, node.setup.node.max_streams);
             let ports = &node.setup.ports;
             Addition::parse(text, file, StreamOperation::Change, ports, room)?.streams

@@ -637,6 +637,7 @@ fn acknowledged(current: Current) -> NodeState {
         instance: 7,
         proved: 0,
         lost: 0,
+        proof: String::new(),
     }
 }
 

@@ -14,7 +14,8 @@ fn current(step: u64, phase: Phase, prev: Phase) -> Current {
 fn state(current: Current, ok: bool) -> Option<NodeState> {
     let why = if ok { String::new() } else { "no room".into() };
     let hash = FileHash::default();
-    Some(NodeState { current, hash, ok, why, instance: 7, proved: 0, lost: 0 })
+    let proof = String::new();
+    Some(NodeState { current, hash, ok, why, instance: 7, proved: 0, lost: 0, proof })
 }
 
 fn decide(view: View<'_>, goal: Goal, now_ns: u64) -> Decision {

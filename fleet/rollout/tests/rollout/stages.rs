@@ -285,6 +285,9 @@ fn a_batch_changes_some_streams() {
     let batch = old.with_streams(&new, &BTreeSet::from(["axis.v7"]), 2);
     assert_eq!(change::changed(&old, &batch), ["axis.v7"]);
     assert_eq!(change::changed(&batch, &new), ["axis"]);
+    let is_between =
+        |plan: &PlanFiles| change::is_between(&old.streams, &plan.streams, &new.streams);
+    assert!(is_between(&batch) && is_between(&new) && !is_between(&old));
     change::prepare(&old, &batch, &SETTINGS).unwrap();
     change::prepare(&batch, &new, &SETTINGS).unwrap();
     let all = old.with_streams(&new, &BTreeSet::from(["axis", "axis.v7"]), 2);
