@@ -503,7 +503,7 @@ impl Runner {
     fn write_report(&mut self) -> Result<()> {
         let status = self.node()?.status()?;
         let mut inputs = BTreeMap::new();
-        let mut silent = BTreeSet::new();
+        let (mut silent, mut lost) = (BTreeSet::new(), 0);
         for stream in &status.streams {
             for member in &stream.members {
                 let place = SilentMember { stream: stream.name.clone(), port: member.port.clone() };
@@ -513,6 +513,7 @@ impl Runner {
                     && stream.generation.is_none()
                     && before > 0
                     && before == member.input_packets;
+                lost += u64::from(member.lost);
                 if member.lost || is_silent {
                     silent.insert(place.clone());
                 }
@@ -525,7 +526,7 @@ impl Runner {
             version: env!("CARGO_PKG_VERSION").into(),
             seen_s: unix_time(),
             streams: status.streams.len() as u64,
-            silent: silent.len() as u64,
+            silent: lost,
             members: silent.into_iter().take(NodeReport::NAMED).collect(),
             ports_down: down.map(|port| port.name.clone()).take(NodeReport::NAMED).collect(),
         };

@@ -22,11 +22,14 @@ const NS_PER_MS: u64 = 1_000_000;
 /// Until keys of nodes are read again because a state is not signed by the one that is known.
 const KEYS_INTERVAL: Duration = Duration::from_secs(2);
 
+/// Time for nodes to acknowledge the end of a roll-out, which waits for nothing else.
+const REST_TIME: Duration = Duration::from_secs(10);
+
 /// Time for all agents to say what they run: each reads the store every 5 s.
 const ADOPTION_TIME: Duration = Duration::from_secs(30);
 
 /// What the store has of a roll-out.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Fleet {
     pub(crate) current: Current,
     pub(crate) revision: u64,
@@ -37,6 +40,8 @@ pub(crate) struct Fleet {
     /// Nodes with a state that is not signed by their key.
     pub(crate) unsigned: Vec<String>,
     pub(crate) is_late: bool,
+    /// Why the roll-out begins to return.
+    pub(crate) returns: Option<String>,
     /// Why no step may be written.
     pub(crate) pause: Option<String>,
     /// Whether the store was restored from a snapshot: its states can be older than what nodes run.
@@ -155,6 +160,7 @@ impl FleetReader {
                 .map(|(node, _)| node.clone())
                 .collect(),
             is_late: !deadlines.iter().any(|deadline| deadline.key == own),
+            returns: None,
             pause: pause.transpose()?.map(|pause| pause.why),
             is_restored: cluster != read.cluster || is_former || states.values().any(is_newer),
             cluster: read.cluster,
@@ -277,7 +283,7 @@ pub(crate) fn run(
 ) -> Result<RolloutEnd> {
     let start = Instant::now();
     let (mut controller, mut reader) = (Controller::default(), FleetReader::default());
-    let mut has_begun = false;
+    let (mut has_begun, mut rest) = (false, None);
     loop {
         let fleet = match reader.read(store, public) {
             Ok(fleet) => fleet,
@@ -319,6 +325,12 @@ pub(crate) fn run(
         };
         // Nodes without an acknowledgement of this record are in the phase before, until they read it.
         if current.phase == Phase::Rest && has_begun {
+            let is_behind = |state: &NodeState| !state.acknowledges(current);
+            let rests_since = *rest.get_or_insert_with(Instant::now);
+            if states.iter().flatten().any(is_behind) && rests_since.elapsed() < REST_TIME {
+                std::thread::sleep(INTERVAL);
+                continue;
+            }
             let is_done = match goal {
                 Goal::Reach(to) => current.from == to,
                 Goal::Continue | Goal::Return => change.is_none(),
@@ -332,7 +344,13 @@ pub(crate) fn run(
         has_begun |= current.phase != Phase::Rest;
         let now_ns = start.elapsed().as_nanos() as u64;
         match controller.decide(&view, times, goal, now_ns) {
-            Decision::Write(next) => write(store, signer, &fleet, next, deadline_s)?,
+            Decision::Write(next) => {
+                if next.is_returning() && !current.is_returning() {
+                    let returns = Some(reason(&fleet, goal, deadline_s));
+                    report(Ok(&Fleet { returns, ..fleet.clone() }));
+                }
+                write(store, signer, &fleet, next, deadline_s)?;
+            }
             Decision::Rest => {
                 let is_reached = matches!(goal, Goal::Reach(to) if to == current.from);
                 return Ok(if is_reached { RolloutEnd::Done } else { RolloutEnd::Idle });
@@ -346,6 +364,27 @@ pub(crate) fn run(
             Decision::Busy => return Err(Error::Busy(*current)),
             Decision::Restored(_) => return Err(Error::Restored(current.step)),
         }
+    }
+}
+
+/// Why a roll-out returns.
+fn reason(fleet: &Fleet, goal: Goal, deadline_s: u32) -> String {
+    let current = &fleet.current;
+    let states = || fleet.nodes.iter().filter_map(|(node, state)| Some((node, state.as_ref()?)));
+    if let Some((node, state)) = states().find(|(_, state)| state.refuses(current)) {
+        return format!("{node} refuses: {}", state.why);
+    }
+    if let Some((node, state)) =
+        states().find(|(_, state)| state.current == *current && state.lost > 0)
+    {
+        return format!("{node}: {}", state.why);
+    }
+    match goal {
+        Goal::Return => "the operator wants the old plan".into(),
+        Goal::Continue | Goal::Reach(_) => format!(
+            "not acknowledged within {deadline_s} s by {}: the log of its agent has the cause",
+            fleet.missing().join(", ")
+        ),
     }
 }
 

@@ -186,6 +186,12 @@ impl Credentials {
     pub(crate) fn open(directory: &Path) -> Result<Self> {
         let mut credentials =
             Self { directory: directory.to_owned(), fleet: Fleet { etcd: vec![], node: None } };
+        let path = directory.join("fleet.json");
+        if !disk::exists(&path)? {
+            let fault = "no such file; `onbeat fleet init`, `invite` and `join` write it; or name \
+                         another directory";
+            return Err(Error::Content { path, fault: fault.into() });
+        }
         let text = credentials.read("fleet.json")?;
         credentials.fleet = serde_json::from_str(&text).map_err(|fault| Error::Content {
             path: directory.join("fleet.json"),

@@ -256,7 +256,8 @@ fn serve(
     let secret = from_hex(&request.secret).unwrap_or_default();
     // Of hashes: how long the comparison takes says nothing about the secret.
     if hash(&secret) != hash(&token.secret) {
-        let refusal = "the token is wrong, was used, or is too old; invite the node again";
+        let refusal =
+            "the token is wrong; use the whole command that `onbeat fleet invite` printed";
         let _ = write_line(&mut stream, &JoinResponse::Refusal(refusal.into()));
         return visit(JoinAttempt::WrongSecret);
     }
@@ -330,7 +331,7 @@ pub(crate) fn apply(
 ) -> Result<Admission> {
     let failed = |error: &dyn std::fmt::Display| {
         Error::Join(format!(
-            "{address}: {error}; run `onbeat fleet invite NODE --listen {address}` there, and use its token within its time"
+            "{address}: {error}; an invitation by `onbeat fleet invite NODE --listen {address}` must wait there"
         ))
     };
     let provider = Arc::new(provider::default_provider());

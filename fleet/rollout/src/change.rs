@@ -98,6 +98,12 @@ pub enum Refusal {
         /// The stream.
         stream: String,
     },
+    /// A node that is in neither plan.
+    #[error("node {node:?} cannot be left out: neither plan has it; correct --without")]
+    NoSuchNode {
+        /// The node.
+        node: String,
+    },
     /// A manifest without intervals.
     #[error("stream {stream:?}: the manifest has no interval; plan again with this version")]
     NoInterval {
@@ -328,6 +334,9 @@ fn needed(from: &PlanFiles, to: &PlanFiles, without: &BTreeSet<String>) -> Vec<R
         hops.flat_map(|hop| hop.split('>')).any(|end| end.split(':').next() == Some(node))
     };
     let refusal = |node: &String| {
+        if !from.files.contains_key(node) && !to.files.contains_key(node) {
+            return Some(Refusal::NoSuchNode { node: node.clone() });
+        }
         let old = from.streams.iter().find(|stream| stream.talker == *node);
         let new =
             to.streams.iter().find(|stream| stream.talker == *node || is_on_path(stream, node));

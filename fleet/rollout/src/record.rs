@@ -139,9 +139,9 @@ pub struct NodeReport {
     pub seen_s: u64,
     /// Streams that it has.
     pub streams: u64,
-    /// Members that no longer get frames.
+    /// Members of recovery that get no frames, while others of the stream do.
     pub silent: u64,
-    /// The first of them.
+    /// Members that get no frames since the report before, of relays included: the first ones.
     pub members: Vec<SilentMember>,
     /// Ports without a link.
     pub ports_down: Vec<String>,

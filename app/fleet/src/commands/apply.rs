@@ -365,6 +365,9 @@ fn line(fleet: &controller::Fleet) -> String {
     let lossy = said("loses frames", |state, current| state.current == *current && state.lost > 0);
     let here = all - missing.len();
     let nodes = count_of(here as u64, all as u64, "node");
+    if let Some(why) = &fleet.returns {
+        return format!("step {step}: {phase} of plan {from} to {to} returns: {why}\n");
+    }
     format!("step {step}: {phase} of plan {from} to {to}, {nodes}{waits}{refused}{lossy}\n")
 }
 
@@ -388,6 +391,12 @@ fn prepare(
 /// Reads what `onbeat plan -o` wrote, with the text of its manifest.
 pub(super) fn read_plan(directory: &Path) -> Result<(String, Manifest, BTreeMap<String, String>)> {
     let path = directory.join("manifest.json");
+    if !disk::exists(&path).unwrap_or(false) {
+        return Err(Failure::new(format!(
+            "{}: no such file; name the directory that `onbeat plan -o` wrote",
+            path.display()
+        )));
+    }
     let text = disk::read(&path, LONGEST_PLAN)?;
     let manifest = Manifest::parse(&text, &path.display().to_string()).map_err(Failure::new)?;
     let mut files = BTreeMap::new();
@@ -465,7 +474,6 @@ impl Rollback {
             if self.generation.is_some_and(|wanted| wanted != current.from) {
                 return Err(Error::Busy(current).into());
             }
-            pause::end(&mut fleet.store)?;
             let without = fleet.leave_out(&self.options)?;
             return fleet.run(Goal::Return, None, (self.options.deadline, &without));
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use onbeat_plan::report;
 use onbeat_report::{Counters, Run};
+use onbeat_rollout::Phase;
 use onbeat_rollout::change::{self, PlanFiles};
 use onbeat_terminal::exit::{CommandResult, Result};
 use onbeat_terminal::output;
@@ -42,8 +43,10 @@ impl Diff {
         let mut fleet = OpenFleet::open(&self.fleet)?;
         let (_, manifest, files) = read_plan(&self.plan)?;
         let current = FleetReader::default().read(&mut fleet.store, &fleet.public)?.current;
-        let from = files::plan(&mut fleet.store, &fleet.public, current.to)?;
-        let to = PlanFiles::new(current.to + 1, manifest, files);
+        // After a roll-out that returned, the old plan runs.
+        let present = if current.phase == Phase::Rest { current.from } else { current.to };
+        let from = files::plan(&mut fleet.store, &fleet.public, present)?;
+        let to = PlanFiles::new(present + 1, manifest, files);
         let [streams, nodes] = report::differences(&from.manifest(), &to.manifest());
         let mut refused = Counters::new(["refused because"]);
         let prepared = change::prepare(&from, &to, &self.options.settings());

@@ -62,6 +62,23 @@ impl Drain {
         let mut fleet = OpenFleet::open(&self.fleet)?;
         let current = fleet.at_rest()?;
         let from = files::plan(&mut fleet.store, &fleet.public, current.from)?;
+        let mut planned: Vec<&str> =
+            network.streams.iter().map(|stream| &stream.name[..]).collect();
+        let mut running: Vec<&str> = from.streams.iter().map(|stream| &stream.name[..]).collect();
+        planned.sort_unstable();
+        running.sort_unstable();
+        if planned != running {
+            let differs = |a: &[&str], b: &[&str]| {
+                a.iter().find(|name| !b.contains(name)).copied().map(str::to_owned)
+            };
+            let name = differs(&planned, &running).or(differs(&running, &planned));
+            return Err(Failure::new(format!(
+                "{} does not have the streams of the plan that runs: {:?} is in one of both; use the file of that plan, or roll \
+                 it out first",
+                self.network.display(),
+                name.unwrap_or_default()
+            )));
+        }
         let plan = Plan::new(&network, &from.manifest().previous(&network));
         let node_files = node_file::all(&network, &plan);
         let manifest = Manifest::new(&network, &plan, &node_files);

@@ -30,6 +30,9 @@ const NAMED_PATHS: usize = 20;
 /// Why a state counts as none.
 const UNSIGNED: &str = "its state is not signed by the key of its invitation; upgrade its agent, or invite the node again";
 
+/// Age of a report, in seconds, after which two are missing.
+const OLD_REPORT_S: u64 = 150;
+
 /// Time between two views of --watch.
 const INTERVAL: Duration = Duration::from_secs(2);
 
@@ -199,7 +202,11 @@ fn text(status: &FleetStatus) -> String {
         let step = node.step.map_or("-".into(), |step| step.to_string());
         let hash = node.sha256.as_deref().map_or("-", |hash| &hash[..12]);
         let seen = node.report.as_ref().map_or("-".into(), |report| age(now, report.seen_s));
+        let is_old = |report: &NodeReport| now.saturating_sub(report.seen_s) > OLD_REPORT_S;
         let why = match (&node.report, node.why.is_empty()) {
+            (Some(report), true) if is_old(report) => {
+                "no report: its node does not run, or clocks differ".into()
+            }
             (Some(report), true) => trouble(report),
             _ => node.why.clone(),
         };
@@ -232,7 +239,7 @@ fn text(status: &FleetStatus) -> String {
 fn trouble(report: &NodeReport) -> String {
     let down = report.ports_down.iter().map(|port| format!("port {port} is down"));
     let silent = (report.silent > 0)
-        .then(|| format!("{} get no frames", format::count(report.silent, "member")));
+        .then(|| format!("{} without frames", format::count(report.silent, "member")));
     down.take(NAMED).chain(silent).collect::<Vec<_>>().join("; ")
 }
 
@@ -247,7 +254,7 @@ struct SilentPath {
 }
 
 /// Paths whose last member is silent, with the hop where their frames are lost.
-fn silent_paths(plan: &Manifest, reports: &BTreeMap<String, NodeReport>) -> Vec<SilentPath> {
+fn silent_paths<'p>(plan: &'p Manifest, reports: &BTreeMap<String, NodeReport>) -> Vec<SilentPath> {
     let known: BTreeSet<&str> = plan.streams.iter().map(|stream| &stream.name[..]).collect();
     let silent: BTreeSet<(&str, &str, &str)> = reports
         .iter()
@@ -256,6 +263,13 @@ fn silent_paths(plan: &Manifest, reports: &BTreeMap<String, NodeReport>) -> Vec<
             members.map(|member| (owner(&member.stream, &known), &node[..], &member.port[..]))
         })
         .collect();
+    let down: BTreeSet<(&str, &str)> = reports
+        .iter()
+        .flat_map(|(node, report)| report.ports_down.iter().map(|port| (&node[..], &port[..])))
+        .collect();
+    let is_down = |hop: &&String| {
+        hop.split('>').any(|end| end.split_once(':').is_some_and(|end| down.contains(&end)))
+    };
     let mut found = Vec::new();
     for stream in &plan.streams {
         let is_silent = |hop: &&String| {
@@ -265,12 +279,14 @@ fn silent_paths(plan: &Manifest, reports: &BTreeMap<String, NodeReport>) -> Vec<
         for listener in &stream.listeners {
             let broken =
                 listener.paths.iter().filter(|path| path.last().as_ref().is_some_and(is_silent));
-            found.extend(broken.filter_map(|path| path.iter().find(is_silent)).map(|hop| {
-                SilentPath {
-                    stream: stream.name.clone(),
-                    listener: listener.node.clone(),
-                    hop: hop.clone(),
-                }
+            // A port without a link says it before counters do.
+            let hop = |path: &'p Vec<String>| {
+                path.iter().find(is_down).or_else(|| path.iter().find(is_silent))
+            };
+            found.extend(broken.filter_map(hop).map(|hop| SilentPath {
+                stream: stream.name.clone(),
+                listener: listener.node.clone(),
+                hop: hop.clone(),
             }));
         }
     }
