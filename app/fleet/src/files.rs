@@ -69,14 +69,14 @@ fn put(key: String, value: Vec<u8>) -> Operation {
     Operation::Put { key, value, lease: 0 }
 }
 
-/// BatchedWrites a key; returns whether it did not exist.
+/// Writes a key; returns whether it did not exist.
 fn create(store: &mut impl Store, key: String, value: Vec<u8>) -> Result<bool> {
     let compare = vec![Condition::CreateRevision(key.clone(), 0)];
     let created = Transaction { compare, success: vec![put(key, value)], ..Transaction::default() };
     Ok(store.transact(&created)?.succeeded)
 }
 
-/// BatchedWrites keys, as many at once as a request can have: a plant has thousands.
+/// Writes keys, as many at once as a request can have: a plant has thousands.
 struct BatchedWrites<'s, S> {
     store: &'s mut S,
     operations: Vec<Operation>,
@@ -99,7 +99,7 @@ impl<'s, S: Store> BatchedWrites<'s, S> {
         Ok(())
     }
 
-    /// BatchedWrites what was added before: a key that completes it follows.
+    /// Writes what was added before: a key that completes it follows.
     fn flush(&mut self) -> Result<()> {
         self.octets = 0;
         let success = std::mem::take(&mut self.operations);
@@ -121,7 +121,7 @@ impl<'s, S: Store> BatchedWrites<'s, S> {
     }
 }
 
-/// BatchedWrites a plan under the next free number from `first` on. The manifest is last: with it the plan is complete.
+/// Writes a plan under the next free number from `first` on. The manifest is last: with it the plan is complete.
 pub(crate) fn upload(
     store: &mut impl Store,
     signer: &impl Signer,
@@ -198,7 +198,7 @@ pub(crate) fn remove_former(
     Ok(())
 }
 
-/// BatchedWrites a change: its nodes first.
+/// Writes a change: its nodes first.
 pub(crate) fn upload_change(
     store: &mut impl Store,
     signer: &impl Signer,

@@ -86,7 +86,13 @@ impl AgentMetrics {
         if self.written.as_ref().is_some_and(is_known) {
             return;
         }
-        let seen = sample("seen_seconds", "gauge", "Unix time of this file", &self.node, now());
+        let seen = sample(
+            "onbeat_fleet_agent_seen_seconds",
+            "gauge",
+            "Unix time of this file",
+            &self.node,
+            now(),
+        );
         match replace(&file, &(text.clone() + &seen)) {
             Ok(()) => {
                 self.written = Some((text, Instant::now()));
@@ -108,8 +114,13 @@ impl AgentMetrics {
         let one = |name: &str, kind: &str, help: &str, value: u64| {
             sample(name, kind, help, &self.node, value)
         };
-        let mut text = one("step", "gauge", "Last step that the agent acknowledged", self.step);
-        text += &head("phase", "gauge", "Phase of this step");
+        let mut text = one(
+            "onbeat_fleet_agent_step",
+            "gauge",
+            "Last step that the agent acknowledged",
+            self.step,
+        );
+        text += &head("onbeat_fleet_agent_phase", "gauge", "Phase of this step");
         for phase in Phase::ALL {
             let (node, value) = (&self.node, u8::from(phase == self.phase));
             let _ = writeln!(
@@ -118,24 +129,34 @@ impl AgentMetrics {
             );
         }
         let since = "Unix time since when the store can be read, 0 if it cannot";
-        text += &one("connected_since_seconds", "gauge", since, self.connected_since);
-        text +=
-            &one("refuses", "gauge", "Whether plan or node refuse this step", self.refuses.into());
+        text += &one(
+            "onbeat_fleet_agent_connected_since_seconds",
+            "gauge",
+            since,
+            self.connected_since,
+        );
+        text += &one(
+            "onbeat_fleet_agent_refuses",
+            "gauge",
+            "Whether plan or node refuse this step",
+            self.refuses.into(),
+        );
         let twin = "Whether another agent has the name of the node";
-        text += &one("twin", "gauge", twin, self.is_twin.into());
-        text += &one("refusals_total", "counter", "Refused steps", self.refusals);
+        text += &one("onbeat_fleet_agent_twin", "gauge", twin, self.is_twin.into());
+        text +=
+            &one("onbeat_fleet_agent_refusals_total", "counter", "Refused steps", self.refusals);
         let drifts = "Times at which the node ran another file than that of the step";
-        text + &one("drifts_total", "counter", drifts, self.drifts)
+        text + &one("onbeat_fleet_agent_drifts_total", "counter", drifts, self.drifts)
     }
 }
 
 fn head(name: &str, kind: &str, help: &str) -> String {
-    format!("# HELP onbeat_fleet_agent_{name} {help}.\n# TYPE onbeat_fleet_agent_{name} {kind}\n")
+    format!("# HELP {name} {help}.\n# TYPE {name} {kind}\n")
 }
 
 /// A metric with one sample. Names of nodes need no escape.
 fn sample(name: &str, kind: &str, help: &str, node: &str, value: u64) -> String {
-    head(name, kind, help) + &format!("onbeat_fleet_agent_{name}{{node=\"{node}\"}} {value}\n")
+    head(name, kind, help) + &format!("{name}{{node=\"{node}\"}} {value}\n")
 }
 
 fn now() -> u64 {
