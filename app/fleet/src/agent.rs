@@ -205,18 +205,17 @@ impl Runner {
                     Outcome::Failed
                 });
                 has_failed |= outcome == Outcome::Failed;
-                if matches!(outcome, Outcome::Proved { missing: 1.., .. }) {
-                    pause = RETRY;
-                }
+                pause = match outcome {
+                    Outcome::Proved { missing: 1.., .. } => RETRY,
+                    Outcome::Lost(..) => COUNT_INTERVAL,
+                    _ => pause,
+                };
                 self.metrics.note(agent, &action, &outcome);
-                if matches!(outcome, Outcome::Lost(..)) {
-                    pause = COUNT_INTERVAL;
-                }
                 agent.complete(outcome);
             }
             failures = if has_failed && !self.is_absent { failures + 1 } else { 0 };
             if failures > 0 {
-                // A store that is away is asked less and less, and not by all agents at once.
+                // A store that is away gets fewer and fewer requests, and not from all agents at once.
                 let spread = Duration::from_millis(self.instance % 200);
                 pause = INTERVAL.min(RETRY * (1 << failures.min(5))) + spread;
             }

@@ -478,6 +478,11 @@ mod tests {
         }
 
         fn state(&self, of: &str, by: &str, current: Current) {
+            self.state_with_proof(of, by, current, &self.signer);
+        }
+
+        /// The state of a node, signed by one, with a record that `prover` signed.
+        fn state_with_proof(&self, of: &str, by: &str, current: Current, prover: &SigningKey) {
             let state = NodeState {
                 current,
                 hash: FileHash::default(),
@@ -486,7 +491,7 @@ mod tests {
                 instance: 7,
                 proved: 0,
                 lost: 0,
-                proof: record::signature(&record::seal(&current, &self.signer)).expect("sealed"),
+                proof: record::signature(&record::seal(&current, prover)).expect("sealed"),
             };
             let value = record::seal(&state, &self.nodes[by]);
             put(&mut self.store.clone(), &key::state(of), value);
@@ -585,18 +590,7 @@ mod tests {
         assert!(!fleet.is_restored && fleet.current.step == 9);
         // A later record that the fleet never signed is an invention of the node.
         let invented = Current { step: 1000, ..late };
-        let state = NodeState {
-            current: invented,
-            hash: FileHash::default(),
-            ok: true,
-            why: String::new(),
-            instance: 7,
-            proved: 0,
-            lost: 0,
-            proof: record::signature(&record::seal(&invented, &world.nodes["a"])).expect("sealed"),
-        };
-        let value = record::seal(&state, &world.nodes["a"]);
-        put(&mut world.store, &key::state("a"), value);
+        world.state_with_proof("a", "a", invented, &world.nodes["a"]);
         let fleet = world.read(&mut FleetReader::default());
         assert!(!fleet.is_restored && fleet.unsigned == ["a"]);
         assert_eq!(fleet.missing(), ["a", "b"], "of the new step");

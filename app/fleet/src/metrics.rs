@@ -5,11 +5,12 @@ use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use onbeat_rollout::agent::{Action, Outcome};
 use onbeat_rollout::{Agent, Phase};
 
+use crate::agent::unix_time;
 use crate::error::{Error, Result};
 
 /// Time after which the file is written again without a change: its time shows that the agent runs.
@@ -60,7 +61,7 @@ impl AgentMetrics {
     pub(crate) fn note(&mut self, agent: &Agent, action: &Action, outcome: &Outcome) {
         match (action, outcome) {
             (Action::Read, Outcome::Failed) => self.connected_since = 0,
-            (Action::Read, _) if self.connected_since == 0 => self.connected_since = now(),
+            (Action::Read, _) if self.connected_since == 0 => self.connected_since = unix_time(),
             (Action::Inspect, Outcome::Hash(hash)) => {
                 let expected = agent.saved().map(|saved| saved.hash);
                 self.drifts += u64::from(expected.is_some_and(|expected| expected != *hash));
@@ -91,7 +92,7 @@ impl AgentMetrics {
             "gauge",
             "Unix time of this file",
             &self.node,
-            now(),
+            unix_time(),
         );
         match replace(&file, &(text.clone() + &seen)) {
             Ok(()) => {
@@ -157,10 +158,6 @@ fn head(name: &str, kind: &str, help: &str) -> String {
 /// A metric with one sample. Names of nodes need no escape.
 fn sample(name: &str, kind: &str, help: &str, node: &str, value: u64) -> String {
     head(name, kind, help) + &format!("{name}{{node=\"{node}\"}} {value}\n")
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Replaces the file as a whole, readable for the collector, which does not read the name of the new one.

@@ -250,7 +250,7 @@ mod tests {
         let directory = TemporaryDirectory::new("history-report");
         let at = directory.path();
         write(at, 12, "b", &[[100, 100, 7], [190, 200, 7]]);
-        // The node was started anew in between.
+        // The node was restarted in between.
         write(at, 13, "b", &[[50, 40, 10], [100, 140, 10]]);
         write(at, 12, "c", &[[5, 5, 0], [10, 10, 0]]);
         fs::write(at.join("date=2026-11-30/hour=12/notes.txt"), "").unwrap();
