@@ -9,20 +9,18 @@ use onbeat_node::control::{Client, ClientError, LinkState, Request, Response};
 use onbeat_report::format as report;
 use onbeat_rollout::agent::{Action, DiskRecord, Outcome};
 use onbeat_rollout::record::{
-    self, FileHash, LONGEST_FILE, LONGEST_REASON, NodeChange, NodeKey, NodeReport, NodeState,
-    SilentMember,
+    self, FileHash, LONGEST_FILE, LONGEST_REASON, NodeKey, NodeReport, NodeState, SilentMember,
 };
-use onbeat_rollout::stage::Stages;
 use onbeat_rollout::store::{Condition, Keys, LeaseId, Operation, Store, StoreError, Transaction};
-use onbeat_rollout::{Agent, Current, Generation, Phase, key};
+use onbeat_rollout::{Agent, Current, Phase, key};
 use serde::{Deserialize, Serialize};
 
 use crate::credentials::{Credentials, PublicKey, SigningKey};
 use crate::disk;
 use crate::error::{Error, Result};
-use crate::files;
 use crate::history;
 use crate::metrics::AgentMetrics;
+use crate::node_plans::NodePlans;
 use crate::store::EtcdStore;
 
 /// Without a change of `plan/current`: the lease is kept, and the record read.
@@ -112,10 +110,10 @@ struct Runner {
     key: PublicKey,
     own_key: SigningKey,
     lease: Option<LeaseId>,
-    /// The stages of a record, which were computed to prepare or to prove it.
-    stages: Option<(Current, Stages)>,
-    /// What is signed for this node in a change from one plan to another; records of changes stay as they are.
-    signed: Option<((Generation, Generation), Option<NodeChange>)>,
+    /// Of the record that was prepared or proved last: plans and their changes stay as they are.
+    plans: Option<NodePlans>,
+    /// Hash of the stage that this process wrote to the disk last.
+    stage_on_disk: Option<FileHash>,
     /// Signatures of the records that the disk has, and that were read last.
     proofs: Vec<(Current, String)>,
     /// When probes of a step were sent.
@@ -164,9 +162,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         key: credentials.public_key()?,
         own_key: credentials.node_key()?,
         lease: None,
-        stages: None,
-        signed: None,
+        plans: None,
         proofs: kept.current.map(|current| (current, kept.proof)).into_iter().collect(),
+        stage_on_disk: None,
         probed: None,
         losses: None,
         inputs: BTreeMap::new(),
@@ -229,7 +227,9 @@ impl Runner {
             }
             if kept_at.elapsed() >= INTERVAL {
                 kept_at = Instant::now();
-                self.keep_lease();
+                if !self.keep_lease() {
+                    continue;
+                }
             }
             if reported_at.is_none_or(|at| at.elapsed() >= REPORT_INTERVAL) {
                 reported_at = Some(Instant::now());
@@ -260,12 +260,12 @@ impl Runner {
         }
     }
 
-    fn keep_lease(&mut self) {
-        let Some(lease) = self.lease else { return };
-        // After the end of the lease the state is absent, and the next read leads to another acknowledgement.
-        if let Err(StoreError::NoLease(_)) = self.store.keep(lease) {
-            self.lease = None;
-        }
+    /// Returns whether the lease lives. After its end the state is absent, and the next read leads to another acknowledgement.
+    fn keep_lease(&mut self) -> bool {
+        let Some(lease) = self.lease else { return true };
+        let has_ended = matches!(self.store.keep(lease), Err(StoreError::NoLease(_)));
+        self.lease = self.lease.filter(|_| !has_ended);
+        !has_ended
     }
 
     fn execute(&mut self, action: &Action) -> Result<Outcome> {
@@ -305,7 +305,7 @@ impl Runner {
         let revision = state.as_ref().map_or(0, |found| found.mod_revision);
         if revision == 0 {
             // A store that was restored, whose states are removed then, can get other plans of the same numbers.
-            (self.stages, self.signed) = (None, None);
+            self.plans = None;
         }
         // A state that another node wrote is replaced.
         let state = state.and_then(|found| {
@@ -321,28 +321,23 @@ impl Runner {
         known.map(|(_, proof)| proof.clone()).unwrap_or_default()
     }
 
-    /// The stages of a record.
-    fn stages(&mut self, current: Current) -> Result<&Stages> {
-        let is_known = self
-            .stages
-            .as_ref()
-            .is_some_and(|(known, _)| (known.from, known.to) == (current.from, current.to));
-        if !is_known {
-            let mut file =
-                |generation| files::node_file(&mut self.store, &self.key, generation, &self.node);
-            let (from, to) = (file(current.from)?, file(current.to)?);
-            let stages = Stages::new(&self.node, from.as_deref(), to.as_deref())?;
-            self.stages = Some((current, stages));
-        }
-        self.stages.as_ref().map(|(_, stages)| stages).ok_or(Error::NoFleet)
+    /// What the plans of a record have for the node.
+    fn plans(&mut self, current: Current) -> Result<&NodePlans> {
+        let plans = match self.plans.take().filter(|plans| plans.are_of(current)) {
+            Some(known) => known,
+            None => NodePlans::read(&mut self.store, &self.key, current, &self.node)?,
+        };
+        Ok(self.plans.insert(plans))
     }
 
     fn prepare(&mut self, current: Current) -> Result<Outcome> {
         if current.phase == Phase::Accept && !current.is_returning() {
             // A change that is repeated can wait for other nodes.
-            self.signed = None;
+            self.plans = None;
         }
-        let signed = self.signed_hash(current)?;
+        let plans = self.plans(current)?;
+        let (signed, stages) = (plans.signed_hash(current.phase), plans.stages());
+        let hash = stages.map(|stages| FileHash::of(stages.text(current.phase)));
         self.is_absent = signed.is_none();
         let Some(signed) = signed else {
             self.report(format!(
@@ -351,10 +346,9 @@ impl Runner {
             ));
             return Ok(Outcome::Failed);
         };
-        let hash = match self.stages(current) {
-            Ok(stages) => FileHash::of(stages.text(current.phase)),
-            Err(Error::Stage(refusal)) => return Ok(Outcome::Refused(refusal.to_string())),
-            Err(other) => return Err(other),
+        let hash = match hash {
+            Ok(hash) => hash,
+            Err(refusal) => return Ok(Outcome::Refused(refusal.to_string())),
         };
         if signed != hash {
             let why = "its stage does not have the hash that the controller signed: a file of the plan was removed from the \
@@ -364,37 +358,13 @@ impl Runner {
         Ok(Outcome::Hash(hash))
     }
 
-    /// The hash of the stage, from signed records alone: who can write to the store can remove files. `None`: no plan has a
-    /// file for this node.
-    fn signed_hash(&mut self, current: Current) -> Result<Option<FileHash>> {
-        let Current { from, to, phase, .. } = current;
-        if from != to {
-            let plans = (from, to);
-            if self.signed.as_ref().is_none_or(|(known, _)| *known != plans) {
-                let change = files::change(&mut self.store, &self.key, plans)?;
-                let own = change
-                    .affected
-                    .contains(&self.node)
-                    .then(|| files::node_change(&mut self.store, &self.key, plans, &self.node));
-                self.signed = Some((plans, own.transpose()?));
-            }
-            if let Some((_, Some(own))) = &self.signed {
-                return Ok(Some(own.hash(phase)));
-            }
-        }
-        match from {
-            0 => Ok(None),
-            _ => {
-                let manifest = files::manifest(&mut self.store, &self.key, from)?;
-                Ok(manifest.nodes.get(&self.node).copied())
-            }
-        }
-    }
-
     fn save(&mut self, saved: DiskRecord) -> Result<Outcome> {
-        let text = self.stages(saved.current)?.text(saved.current.phase).to_owned();
-        // The stage first: the record that refers to it has its hash.
-        disk::replace(&self.disk.stage(), text.as_bytes())?;
+        let text = self.plans(saved.current)?.stages()?.text(saved.current.phase).to_owned();
+        // The stage first: the record that refers to it has its hash. Several phases have the same.
+        if self.stage_on_disk.take() != Some(saved.hash) {
+            disk::replace(&self.disk.stage(), text.as_bytes())?;
+        }
+        self.stage_on_disk = Some(saved.hash);
         let kept = AgentFile {
             instance: self.instance,
             current: Some(saved.current),
@@ -447,11 +417,9 @@ impl Runner {
     }
 
     fn prove(&mut self, current: Current) -> Result<Outcome> {
-        self.signed_hash(current)?;
-        let signed = self.signed.as_ref().and_then(|(_, own)| own.as_ref());
-        let unproved: BTreeSet<String> =
-            signed.map(|own| own.unproved.iter().cloned().collect()).unwrap_or_default();
-        let stages = self.stages(current)?;
+        let plans = self.plans(current)?;
+        let (unproved, stages) = (plans.unproved(), plans.stages()?);
+        let unproved: BTreeSet<&String> = unproved.iter().collect();
         let (mut probes, members) = (stages.probes.clone(), stages.new_members.clone());
         probes.retain(|(stream, _)| !unproved.contains(stream));
         let mut node = self.node()?;
@@ -537,8 +505,8 @@ impl Runner {
 
     /// Lost frames of the streams with new paths.
     fn lost(&mut self, current: Current) -> Result<BTreeMap<String, u64>> {
-        let names: BTreeSet<String> =
-            self.stages(current)?.new_members.iter().map(|member| member.stream.clone()).collect();
+        let members = &self.plans(current)?.stages()?.new_members;
+        let names: BTreeSet<String> = members.iter().map(|member| member.stream.clone()).collect();
         let names: Vec<String> = names.into_iter().collect();
         let (mut node, mut lost) = (self.node()?, BTreeMap::new());
         for some in names.chunks(STREAMS_AT_ONCE) {

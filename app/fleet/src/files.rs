@@ -240,25 +240,74 @@ pub(crate) fn nodes(
     }
 }
 
-/// Returns the file of a node in a plan; `None`: the plan has none for it. Plan 0 has none at all.
-pub(crate) fn node_file(
-    store: &mut impl Store,
+/// Returns the file of a node in a plan, from keys of the store and the signed entry among them. `None`: the plan has none for
+/// it. Plan 0 has none at all.
+fn node_file(
     verifier: &impl Verifier,
-    generation: Generation,
-    node: &str,
-) -> Result<Option<String>> {
+    (generation, node): (Generation, &str),
+    mut value: impl FnMut(String) -> Result<Option<Vec<u8>>>,
+) -> Result<Option<(FileHash, String)>> {
     let key = key::node(generation, node);
-    let Some(found) = read_one(store, &key)? else { return Ok(None) };
-    let entry: NodeFileEntry = open(&key, &found.value, verifier)?;
+    let Some(entry) = value(key.clone())? else { return Ok(None) };
+    let entry: NodeFileEntry = open(&key, &entry, verifier)?;
     let mut octets = Vec::new();
     for part in 0..entry.parts as usize {
-        let found = read_one(store, &key::part(generation, node, part))?;
+        let found = value(key::part(generation, node, part))?;
         let missing = || Error::Incomplete { generation, what: format!("part {part} of {node}") };
-        octets.extend(found.ok_or_else(missing)?.value);
+        octets.extend(found.ok_or_else(missing)?);
     }
-    let text = inflate(&octets, LONGEST_FILE);
-    let text = text.filter(|text| FileHash::of(text) == entry.sha256);
-    text.map(Some).ok_or_else(|| Error::Hash { generation, what: format!("the file of {node}") })
+    let text = inflate(&octets, LONGEST_FILE).filter(|text| FileHash::of(text) == entry.sha256);
+    let differs = || Error::Hash { generation, what: format!("the file of {node}") };
+    Ok(Some((entry.sha256, text.ok_or_else(differs)?)))
+}
+
+/// What two plans have for a node.
+#[derive(Debug)]
+pub(crate) struct NodeRecords {
+    /// The change from one to the other, if it affects the node.
+    pub(crate) change: Option<NodeChange>,
+    /// The files in both, with the hashes of their entries.
+    pub(crate) files: [Option<(FileHash, String)>; 2],
+}
+
+/// Reads what two plans have for a node: in one request, unless a file has several parts.
+pub(crate) fn node_records(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    (from, to): (Generation, Generation),
+    node: &str,
+) -> Result<NodeRecords> {
+    let (of_all, of_node) = (key::change(from, to), key::node_change(from, to, node));
+    let mut keys = Vec::new();
+    if from != to {
+        keys.extend([of_all.clone(), of_node.clone()]);
+    }
+    let plans: BTreeSet<Generation> = [from, to].into_iter().filter(|plan| *plan != 0).collect();
+    for plan in plans {
+        keys.extend([key::node(plan, node), key::part(plan, node, 0)]);
+    }
+    let read = store.transact(&Transaction::read(keys.iter().cloned().map(Keys::One)))?;
+    let found = read.reads.into_iter().flatten().map(|found| (found.key, found.value));
+    let found: BTreeMap<String, Vec<u8>> = found.collect();
+    let mut change = None;
+    if from != to {
+        let incomplete = |what| Error::Incomplete { generation: to, what };
+        let value = found.get(&of_all);
+        let value = value.ok_or_else(|| incomplete(format!("change from plan {from}")))?;
+        if open::<Change>(&of_all, value, verifier)?.affected.iter().any(|of| of == node) {
+            let value = found.get(&of_node);
+            let what = || incomplete(format!("change of {node} from plan {from}"));
+            change = Some(open(&of_node, value.ok_or_else(what)?, verifier)?);
+        }
+    }
+    let mut file = |plan| {
+        node_file(verifier, (plan, node), |key| match found.get(&key) {
+            Some(value) => Ok(Some(value.clone())),
+            None if keys.contains(&key) || plan == 0 => Ok(None),
+            None => Ok(read_one(store, &key)?.map(|found| found.value)),
+        })
+    };
+    Ok(NodeRecords { change, files: [file(from)?, file(to)?] })
 }
 
 /// Returns the signed change from one plan to another.
@@ -269,19 +318,6 @@ pub(crate) fn change(
 ) -> Result<Change> {
     let key = key::change(from, to);
     let what = format!("change from plan {from}");
-    let found = read_one(store, &key)?.ok_or(Error::Incomplete { generation: to, what })?;
-    Ok(open(&key, &found.value, verifier)?)
-}
-
-/// Returns the signed change of an affected node.
-pub(crate) fn node_change(
-    store: &mut impl Store,
-    verifier: &impl Verifier,
-    (from, to): (Generation, Generation),
-    node: &str,
-) -> Result<NodeChange> {
-    let key = key::node_change(from, to, node);
-    let what = format!("change of {node} from plan {from}");
     let found = read_one(store, &key)?.ok_or(Error::Incomplete { generation: to, what })?;
     Ok(open(&key, &found.value, verifier)?)
 }
@@ -317,12 +353,15 @@ pub(crate) fn plan(
     }
     let signed = manifest(store, verifier, generation)?;
     let read = read_plan_manifest(store, &signed)?;
+    let found = read_all(store, &Keys::Prefix(key::node(generation, "")))?;
+    let mut found: BTreeMap<String, Vec<u8>> =
+        found.into_iter().map(|found| (found.key, found.value)).collect();
     let mut files = BTreeMap::new();
     for (node, hash) in &signed.nodes {
-        let text = node_file(store, verifier, generation, node)?;
-        let text = text.filter(|text| FileHash::of(text) == *hash);
+        let file = node_file(verifier, (generation, node), |key| Ok(found.remove(&key)))?;
+        let file = file.filter(|(sha256, _)| sha256 == hash);
         let differs = || Error::Hash { generation, what: format!("the file of {node}") };
-        files.insert(node.clone(), text.ok_or_else(differs)?);
+        files.insert(node.clone(), file.ok_or_else(differs)?.1);
     }
     Ok(PlanFiles::new(generation, read, files))
 }
@@ -390,14 +429,16 @@ mod tests {
         let first = upload(&mut store, &Key, 1, plan, &files, |_| {}).unwrap();
         let second = upload(&mut store, &Key, 1, plan, &files, |_| {}).unwrap();
         assert_eq!((first, second), (1, 2), "a number is used once");
-        assert_eq!(node_file(&mut store, &Key, 1, "a").unwrap(), Some(text));
-        assert_eq!(node_file(&mut store, &Key, 1, "c").unwrap(), None);
+        let mut file = |node: &str| node_records(&mut store, &Key, (1, 1), node);
+        let [read, same] = file("a").unwrap().files;
+        assert!(read == same && read == Some((FileHash::of(&text), text)));
+        assert_eq!(file("c").unwrap().files, [None, None]);
         write(&mut store, key::part(1, "b", 0), deflate("y")).unwrap();
-        let refused = node_file(&mut store, &Key, 1, "b").unwrap_err();
+        let refused = node_records(&mut store, &Key, (1, 1), "b").unwrap_err();
         assert!(matches!(refused, Error::Hash { .. }), "{refused}");
         // The signed record of another plan does not stand for this one.
         let other = read_one(&mut store, &key::node(2, "b")).unwrap().unwrap().value;
         write(&mut store, key::node(1, "b"), other).unwrap();
-        assert!(matches!(node_file(&mut store, &Key, 1, "b"), Err(Error::Record(_))));
+        assert!(matches!(node_records(&mut store, &Key, (1, 1), "b"), Err(Error::Record(_))));
     }
 }

@@ -11,6 +11,7 @@ mod files;
 mod history;
 mod join;
 mod metrics;
+mod node_plans;
 mod store;
 
 use std::process::ExitCode;
