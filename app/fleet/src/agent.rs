@@ -11,8 +11,9 @@ use onbeat_rollout::agent::{Action, DiskRecord, Outcome};
 use onbeat_rollout::record::{
     self, FileHash, LONGEST_FILE, LONGEST_REASON, NodeKey, NodeReport, NodeState, SilentMember,
 };
+use onbeat_rollout::stage::NewMember;
 use onbeat_rollout::store::{Condition, Keys, LeaseId, Operation, Store, StoreError, Transaction};
-use onbeat_rollout::{Agent, Current, Phase, key};
+use onbeat_rollout::{Agent, Current, Phase, Step, key};
 use serde::{Deserialize, Serialize};
 
 use crate::credentials::{Credentials, PublicKey, SigningKey};
@@ -31,6 +32,9 @@ const COUNT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Until an action that failed is repeated: a node that is busy, probes that are on their way.
 const RETRY: Duration = Duration::from_millis(200);
+
+/// Between probes of one step at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 
 /// Until the node's file is checked again.
 const RECHECK: Duration = Duration::from_secs(60);
@@ -101,6 +105,17 @@ impl Disk {
     }
 }
 
+/// Probes of a step.
+struct Probing {
+    step: Step,
+    /// When they are sent again.
+    due: Instant,
+    /// Until they are sent once more after that: a plant under load is not to be flooded.
+    pause: Duration,
+    /// New members that have not counted theirs.
+    missing: Vec<NewMember>,
+}
+
 /// Executes actions.
 struct Runner {
     node: String,
@@ -116,8 +131,8 @@ struct Runner {
     stage_on_disk: Option<FileHash>,
     /// Signatures of the records that the disk has, and that were read last.
     proofs: Vec<(Current, String)>,
-    /// When probes of a step were sent.
-    probed: Option<(u64, Instant)>,
+    /// Probes of the step that is being proved.
+    probing: Option<Probing>,
     /// Lost frames by stream when a step of the phase send was applied.
     losses: Option<(u64, BTreeMap<String, u64>)>,
     /// Packets of members when a report was written.
@@ -165,7 +180,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         plans: None,
         proofs: kept.current.map(|current| (current, kept.proof)).into_iter().collect(),
         stage_on_disk: None,
-        probed: None,
+        probing: None,
         losses: None,
         inputs: BTreeMap::new(),
         is_absent: false,
@@ -417,28 +432,36 @@ impl Runner {
     }
 
     fn prove(&mut self, current: Current) -> Result<Outcome> {
-        let plans = self.plans(current)?;
-        let (unproved, stages) = (plans.unproved(), plans.stages()?);
-        let unproved: BTreeSet<&String> = unproved.iter().collect();
-        let (mut probes, members) = (stages.probes.clone(), stages.new_members.clone());
-        probes.retain(|(stream, _)| !unproved.contains(stream));
         let mut node = self.node()?;
-        let is_sent =
-            self.probed.is_some_and(|(step, at)| step == current.step && at.elapsed() < INTERVAL);
-        if !is_sent {
-            // Also if a path refuses: the others are not to be flooded.
-            self.probed = Some((current.step, Instant::now()));
-            for some in probes.chunks(STREAMS_AT_ONCE) {
-                let text = some.iter().map(|(_, text)| text.as_str()).collect();
-                let request = Request::Prove {
-                    streams: Vec::new(),
-                    text: Some(text),
-                    file: format!("plan {}", current.to),
-                };
-                node.request(&request)?;
-            }
+        let now = Instant::now();
+        let known = self.probing.take().filter(|probing| probing.step == current.step);
+        let plans = self.plans(current)?;
+        let stages = plans.stages()?;
+        let mut probing = known.unwrap_or_else(|| Probing {
+            step: current.step,
+            due: now,
+            pause: INTERVAL,
+            missing: stages.new_members.clone(),
+        });
+        let is_due = probing.due <= now;
+        let unproved: BTreeSet<&String> = plans.unproved().iter().collect();
+        let probes =
+            stages.probes.iter().filter(|(stream, _)| is_due && !unproved.contains(stream));
+        let probes: Vec<String> = probes.map(|(_, text)| text.clone()).collect();
+        let all = stages.new_members.len();
+        if is_due {
+            probing.due = now + probing.pause;
+            probing.pause = LONGEST_PAUSE.min(2 * probing.pause);
         }
-        let mut names: Vec<String> = members.iter().map(|member| member.stream.clone()).collect();
+        // Also if a path refuses: the others are not to be flooded.
+        let probing = self.probing.insert(probing);
+        for some in probes.chunks(STREAMS_AT_ONCE) {
+            let text = Some(some.concat());
+            let file = format!("plan {}", current.to);
+            node.request(&Request::Prove { streams: Vec::new(), text, file })?;
+        }
+        let mut names: Vec<String> =
+            probing.missing.iter().map(|member| member.stream.clone()).collect();
         names.dedup();
         let mut counted = BTreeMap::new();
         for some in names.chunks(STREAMS_AT_ONCE) {
@@ -447,23 +470,24 @@ impl Runner {
                 counted.insert(stream.name.clone(), inputs.collect::<Vec<u64>>());
             }
         }
-        let has_counted = |member: &&onbeat_rollout::stage::NewMember| {
+        probing.missing.retain(|member| {
             let input = counted.get(&member.stream).and_then(|inputs| inputs.get(member.member));
-            input.is_some_and(|input| *input >= PROBES)
-        };
-        let (some, missing): (Vec<_>, Vec<_>) = members.iter().partition(has_counted);
-        if let Some(first) = missing.first() {
-            self.report(format!(
+            input.is_none_or(|input| *input < PROBES)
+        });
+        let missing = probing.missing.len();
+        if let Some(first) = probing.missing.first() {
+            let what = format!(
                 "step {}: member {} of stream {:?} has not counted its {PROBES} probes, and {} others: a path of plan {} is \
                  interrupted, or its source has not sent them yet",
                 current.step,
                 first.member,
                 first.stream,
-                missing.len() - 1,
+                missing - 1,
                 current.to
-            ));
+            );
+            self.report(what);
         }
-        Ok(Outcome::Proved { counted: some.len() as u32, missing: missing.len() as u32 })
+        Ok(Outcome::Proved { counted: (all - missing) as u32, missing: missing as u32 })
     }
 
     /// Writes the report that `onbeat fleet status` shows.

@@ -46,6 +46,14 @@ pub unsafe trait PlainData: Copy + Default {
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
     }
 
+    /// Returns the octets of the value, to be written.
+    fn octets_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the reference covers exactly the value, and every pattern of octets is a value of the type.
+        unsafe {
+            std::slice::from_raw_parts_mut(std::ptr::from_mut(self).cast(), size_of::<Self>())
+        }
+    }
+
     /// Converts octets to a value; `None`: wrong number of octets.
     fn from_octets(octets: &[u8]) -> Option<Self> {
         (octets.len() == size_of::<Self>()).then(|| {

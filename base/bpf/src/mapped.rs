@@ -86,9 +86,11 @@ impl<V: PlainData> MappedArray<V> {
     /// Returns an entry; its words may have been read at different times.
     #[must_use]
     pub fn get(&self, slot: u32) -> V {
-        let words = self.entry(slot).iter().map(|word| word.load(Ordering::Acquire).to_ne_bytes());
-        let octets: Vec<u8> = words.flatten().collect();
-        V::from_octets(&octets).unwrap_or_default()
+        let mut value = V::default();
+        for (octets, word) in value.octets_mut().chunks_exact_mut(WORD).zip(self.entry(slot)) {
+            octets.copy_from_slice(&word.load(Ordering::Acquire).to_ne_bytes());
+        }
+        value
     }
 
     /// Writes an entry, word by word.

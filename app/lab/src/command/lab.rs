@@ -293,7 +293,7 @@ mod tests {
                     "compare" => "router",
                     "beside" => "rps",
                     // Flags.
-                    "deadlines-only" | "no-nodes" => "",
+                    "deadlines-only" | "no-nodes" | "no-faults" => "",
                     _ => "1",
                 };
                 let base =

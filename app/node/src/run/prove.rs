@@ -1,6 +1,8 @@
 //! Probes of the paths of streams: frames without R-TAG, which relays forward, and which recovery at the end of a path
 //! counts and discards (7.4.3.4, 10.8.7). The history of a stream does not change, and hosts receive none.
 
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::thread::sleep;
 use std::time::Duration;
@@ -9,7 +11,7 @@ use nix::errno::Errno;
 use onbeat_frer::spec::{
     Egress, Identification, Rewrite, SequenceTag, Stream, TagMatch, VlanAction, VlanMatch,
 };
-use onbeat_netdev::PacketSocket;
+use onbeat_netdev::{Link, PacketSocket};
 use onbeat_wire::MacAddress;
 
 use super::assembly::Node;
@@ -73,21 +75,45 @@ pub(super) fn prove(node: &Node, names: &[String], text: Option<(&str, &str)>) -
         return Err(Error::ManyProved { streams: streams.len(), most: MOST_STREAMS });
     }
     // Nothing is sent for streams of which one cannot be proved.
-    let probes: Vec<Probe<'_>> = streams
-        .iter()
-        .map(|stream| Probe::of(node, stream))
-        .collect::<Result<Vec<_>>>()?
-        .into_iter()
-        .flatten()
-        .collect();
-    let mut pauses = PAUSES;
-    let mut drops = Vec::new();
-    let mut lines = Vec::with_capacity(probes.len());
-    for probe in &probes {
-        lines.push(probe.send(node, &mut pauses, &mut drops)?);
+    let mut links = Links::new(node);
+    let mut probes = Vec::new();
+    for stream in streams {
+        probes.extend(Probe::of(&mut links, stream)?);
     }
+    let mut sockets = Sockets { node, ports: BTreeMap::new(), pauses: PAUSES };
+    let mut sent = Vec::with_capacity(probes.len());
+    for probe in &probes {
+        for frame in [&probe.shortest, &probe.longest] {
+            sent.push((probe, frame, sockets.send(probe, frame)?));
+        }
+    }
+    let dropping = sockets.dropping()?;
+    let mut drops = Vec::new();
+    for (probe, frame, left) in &mut sent {
+        if dropping.contains(probe.port.name.as_str()) {
+            // Which frames were dropped is known of one path at a time.
+            *left = sockets.send_and_count(probe, frame)?;
+        }
+        if *left < EACH {
+            drops.push(Drop {
+                stream: probe.stream.name.clone(),
+                port: probe.port.name.clone(),
+                interface: probe.port.attached_interface(),
+                octets: frame.len(),
+                count: EACH - *left,
+                mtu: probe.mtu,
+            });
+        }
+    }
+    let lines = sent.chunks_exact(2).map(|lengths| {
+        let (stream, port) = (&lengths[0].0.stream.name, &lengths[0].0.port.name);
+        let sent =
+            |(_, frame, left): &(_, &Vec<u8>, usize)| format!("{left} of {} octets", frame.len());
+        let [shortest, longest] = [sent(&lengths[0]), sent(&lengths[1])];
+        format!("stream {stream:?}: port {port:?}: sent {shortest}, {longest}")
+    });
     match drops.is_empty() {
-        true => Ok(lines.join("\n")),
+        true => Ok(lines.collect::<Vec<_>>().join("\n")),
         false => Err(Error::DroppedProbes(DroppedProbes(drops))),
     }
 }
@@ -125,6 +151,123 @@ impl fmt::Display for DroppedProbes {
     }
 }
 
+/// Links of ports, each read once: a request has a thousand paths.
+struct Links<'a> {
+    node: &'a Node,
+    known: BTreeMap<&'a str, Option<Link>>,
+}
+
+impl<'a> Links<'a> {
+    fn new(node: &'a Node) -> Self {
+        Self { node, known: BTreeMap::new() }
+    }
+
+    /// The link of a port; an error if its interface does not exist.
+    fn of(&mut self, port: &'a PortConfig) -> Result<&Link> {
+        let interface = port.attached_interface();
+        let handle = &self.node.devices.handle;
+        let known = self.known.entry(&port.name).or_insert_with(|| handle.link(&interface).ok());
+        match known {
+            Some(link) => Ok(link),
+            None => Ok(known.insert(handle.link(&interface)?)),
+        }
+    }
+}
+
+/// Sockets at the ports of a request.
+struct Sockets<'a> {
+    node: &'a Node,
+    ports: BTreeMap<&'a str, PortSocket>,
+    /// Pauses that are left.
+    pauses: u32,
+}
+
+/// A socket at a port.
+struct PortSocket {
+    interface: String,
+    socket: PacketSocket,
+    /// Frames that its interface had dropped before the first probe.
+    dropped_before: u64,
+    /// Probes that it has refused since.
+    refused: u64,
+}
+
+impl<'a> Sockets<'a> {
+    /// Sends probes of a path, and returns how many its interface accepted.
+    fn send(&mut self, probe: &Probe<'a>, frame: &[u8]) -> Result<usize> {
+        let interface = probe.port.attached_interface();
+        let failed = |octets: usize, source| Error::Probe {
+            stream: probe.stream.name.clone(),
+            octets,
+            port: probe.port.name.clone(),
+            interface: interface.clone(),
+            source,
+        };
+        let handle = &self.node.devices.handle;
+        let port = match self.ports.entry(&probe.port.name) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let socket = PacketSocket::open(handle.index(&interface)?);
+                let socket = socket.and_then(|socket| socket.bind(0).map(|()| socket));
+                new.insert(PortSocket {
+                    interface: interface.clone(),
+                    socket: socket.map_err(|source| failed(SHORTEST, source))?,
+                    dropped_before: handle.statistics(&interface)?.tx_dropped,
+                    refused: 0,
+                })
+            }
+        };
+        let mut accepted = 0;
+        for _ in 0..EACH {
+            loop {
+                match port.socket.send(frame) {
+                    Ok(()) => accepted += 1,
+                    // The interface dropped it: its queue is full, or a veth's peer has a smaller MTU.
+                    Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => {
+                        port.refused += 1;
+                        if self.pauses > 0 {
+                            self.pauses -= 1;
+                            sleep(PAUSE);
+                            continue;
+                        }
+                    }
+                    Err(source) => return Err(failed(frame.len(), source)),
+                }
+                break;
+            }
+        }
+        Ok(accepted)
+    }
+
+    /// Ports that dropped frames which they had accepted: a veth of a kernel before 6.7 reports no error.
+    fn dropping(&self) -> Result<BTreeSet<&'a str>> {
+        let mut dropping = BTreeSet::new();
+        for (name, port) in &self.ports {
+            if self.lost(port)? > 0 {
+                dropping.insert(*name);
+            }
+        }
+        Ok(dropping)
+    }
+
+    /// Accepted frames that a port has dropped.
+    fn lost(&self, port: &PortSocket) -> Result<u64> {
+        let dropped = self.node.devices.handle.statistics(&port.interface)?.tx_dropped;
+        Ok(dropped.saturating_sub(port.dropped_before).saturating_sub(port.refused))
+    }
+
+    /// Sends probes of a path, and returns how many left.
+    fn send_and_count(&mut self, probe: &Probe<'a>, frame: &[u8]) -> Result<usize> {
+        let lost = |sockets: &Self| {
+            sockets.ports.get(probe.port.name.as_str()).map_or(Ok(0), |port| sockets.lost(port))
+        };
+        let before = lost(self)?;
+        let accepted = self.send(probe, frame)?;
+        let lost = lost(self)?.saturating_sub(before) as usize;
+        Ok(accepted - lost.min(accepted))
+    }
+}
+
 /// The probes of one path.
 struct Probe<'a> {
     stream: &'a Stream,
@@ -136,7 +279,7 @@ struct Probe<'a> {
 
 impl<'a> Probe<'a> {
     /// The probes of a stream: one path for each egress port toward other nodes.
-    fn of(node: &'a Node, stream: &'a Stream) -> Result<Vec<Self>> {
+    fn of(links: &mut Links<'a>, stream: &'a Stream) -> Result<Vec<Self>> {
         let refused = |why: String| Error::NotProvable { stream: stream.name.clone(), why };
         let (destination, vlan) = match stream.members.first().map(|member| &member.identification)
         {
@@ -153,7 +296,7 @@ impl<'a> Probe<'a> {
         };
         let paths = stream.egress.iter().filter(|egress| egress.tag != SequenceTag::Remove);
         let probes: Vec<Self> = paths
-            .map(|egress| Self::of_path(node, stream, egress, (destination, vlan)))
+            .map(|egress| Self::of_path(links, stream, egress, (destination, vlan)))
             .collect::<Result<_>>()?;
         if probes.is_empty() {
             let why = "all its egress ports have tag = \"none\", so that it ends here; prove it at its talker";
@@ -163,20 +306,21 @@ impl<'a> Probe<'a> {
     }
 
     fn of_path(
-        node: &'a Node,
+        links: &mut Links<'a>,
         stream: &'a Stream,
         egress: &Egress,
         (destination, vlan): (MacAddress, Option<u16>),
     ) -> Result<Self> {
+        let node = links.node;
         let port = node.setup.port(egress.port);
-        let link = node.devices.handle.link(&port.attached_interface())?;
+        let (mtu, mac) = links.of(port).map(|link| (link.mtu, link.mac.unwrap_or_default()))?;
         let (destination, vlan) = edited(destination, vlan, &egress.rewrite);
         // The longest frame of the stream at this port: that of its ingress ports, with an R-TAG.
         let ingress = stream.members.iter().map(|member| node.setup.port(member.port));
-        let ingress = ingress.filter_map(|port| node.devices.mtu(port)).max();
+        let ingress = ingress.filter_map(|port| Some(links.of(port).ok()?.mtu)).max();
         let added = if stream.generate { R_TAG } else { 0 };
-        let mtu = ingress.map_or(link.mtu, |mtu| link.mtu.min(mtu + added)) as usize;
-        let mut head = [destination.0, link.mac.unwrap_or_default().0].concat();
+        let mtu = ingress.map_or(mtu, |ingress| mtu.min(ingress + added)) as usize;
+        let mut head = [destination.0, mac.0].concat();
         if let Some(vlan) = vlan {
             let [high, low] = vlan.to_be_bytes();
             let pcp = egress.rewrite.priority.unwrap_or(0) << 5;
@@ -191,62 +335,6 @@ impl<'a> Probe<'a> {
         };
         let longest = of_length(ADDRESSES_AND_TYPE + tag + mtu);
         Ok(Self { stream, port, mtu, shortest: of_length(SHORTEST), longest })
-    }
-
-    /// Sends them, and adds those that did not leave to `drops`; returns a report.
-    fn send(&self, node: &Node, pauses: &mut u32, drops: &mut Vec<Drop>) -> Result<String> {
-        let interface = self.port.attached_interface();
-        let failed = |octets: usize, source| Error::Probe {
-            stream: self.stream.name.clone(),
-            octets,
-            port: self.port.name.clone(),
-            interface: interface.clone(),
-            source,
-        };
-        let handle = &node.devices.handle;
-        let index = handle.index(&interface)?;
-        let socket = PacketSocket::open(index);
-        let socket = socket.and_then(|socket| socket.bind(0).map(|()| socket));
-        let socket = socket.map_err(|source| failed(SHORTEST, source))?;
-        let mut send = |frame: &[u8]| {
-            let before = handle.statistics(&interface)?.tx_dropped;
-            let (mut sent, mut refused) = (0, 0);
-            for _ in 0..EACH {
-                loop {
-                    match socket.send(frame) {
-                        Ok(()) => sent += 1,
-                        // The interface dropped it: its queue is full, or a veth's peer has a smaller MTU.
-                        Err(error) if error.raw_os_error() == Some(Errno::ENOBUFS as i32) => {
-                            refused += 1;
-                            if *pauses > 0 {
-                                *pauses -= 1;
-                                sleep(PAUSE);
-                                continue;
-                            }
-                        }
-                        Err(source) => return Err(failed(frame.len(), source)),
-                    }
-                    break;
-                }
-            }
-            // A veth of a kernel before 6.7 reports no error, and counts the frame.
-            let dropped = handle.statistics(&interface)?.tx_dropped.saturating_sub(before);
-            let left = sent - (dropped.saturating_sub(refused) as usize).min(sent);
-            if left < EACH {
-                drops.push(Drop {
-                    stream: self.stream.name.clone(),
-                    port: self.port.name.clone(),
-                    interface: interface.clone(),
-                    octets: frame.len(),
-                    count: EACH - left,
-                    mtu: self.mtu,
-                });
-            }
-            Ok(format!("{left} of {} octets", frame.len()))
-        };
-        let (shortest, longest) = (send(&self.shortest)?, send(&self.longest)?);
-        let (stream, port) = (&self.stream.name, &self.port.name);
-        Ok(format!("stream {stream:?}: port {port:?}: sent {shortest}, {longest}"))
     }
 }
 

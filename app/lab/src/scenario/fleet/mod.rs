@@ -72,7 +72,7 @@ pub(super) struct Options {
     /// Number of streams, at most 150 for each node
     #[arg(long, value_name = "NUMBER", default_value_t = STREAMS, value_parser = clap::value_parser!(u32).range(1..))]
     streams: u32,
-    /// Number of roll-outs with faults
+    /// Number of roll-outs
     #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rollouts: u32,
     /// Frames per second of all streams together
@@ -84,6 +84,9 @@ pub(super) struct Options {
     /// Answer agents instead of running nodes: time of store and agents alone, without traffic and faults
     #[arg(long, conflicts_with_all = ["backend", "rate", "outage"])]
     no_nodes: bool,
+    /// Inject no faults: time of roll-outs
+    #[arg(long, conflicts_with = "no_nodes")]
+    no_faults: bool,
     #[command(flatten)]
     pub(super) seed: SeedOptions,
 }
@@ -133,7 +136,8 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
         0 => None,
         seconds => Some(interrupt_store(stage, &mut plant, Duration::from_secs(seconds))?),
     };
-    let faults = Some((FaultDeck::new(options.seed.seed), &world, &ladder));
+    let deck = (!options.no_faults).then(|| FaultDeck::new(options.seed.seed));
+    let faults = deck.map(|deck| (deck, &world, &ladder));
     let mut course = RolloutSequence { traffic: Some(&traffic), faults, marks: Vec::new() };
     let (rollouts, running) = roll_out_all(stage, options.rollouts, &mut course, &mut plant)?;
     let marks = course.marks;
@@ -146,7 +150,14 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     stage.show_step("control: the same change in one step");
     let control = in_one_step(&world, &ladder, &plans[1 - running], options.rate)?;
     let unchanged = network::unchanged(&plans);
-    let traffic = Some(TrafficReport { marks, received, seconds, control, unchanged });
+    let traffic = Some(TrafficReport {
+        marks,
+        received,
+        seconds,
+        control,
+        unchanged,
+        has_faults: !options.no_faults,
+    });
     FleetReport { rollouts, agents, etcd_octets, traffic, outage }.write(stage);
     Ok(())
 }
