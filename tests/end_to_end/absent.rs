@@ -13,21 +13,24 @@ use std::fs;
 
 use crate::common::{
     Flow, GROUP, PORTS, VLAN, build, can_run, eliminate, log, port, program, replicate, run,
-    run_in, show, start, stream, two_paths, wait_for,
+    run_in, show, stream, two_paths, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_lab::world::CutEnds;
 use onbeat_netdev::VethEnd;
 use onbeat_node::config::Backend;
 use onbeat_node::control::{Event, EventDetail, LinkState, PortMode};
+use onbeat_node::metrics::{Collector, exposition};
 use serde_json::Value;
 
 const WHILE: u64 = 300;
 
 fn configurations() -> (String, String) {
+    // Metrics are those of a reader.
+    let node = "[node]\nreaders = \"nogroup\"\n";
     (
-        format!("{PORTS}{}", replicate("axis", GROUP, VLAN)),
-        format!("{PORTS}{}", eliminate("axis", GROUP, VLAN)),
+        format!("{node}{PORTS}{}", replicate("axis", GROUP, VLAN)),
+        format!("{node}{PORTS}{}", eliminate("axis", GROUP, VLAN)),
     )
 }
 
@@ -87,6 +90,18 @@ fn check_reports(node: &str) {
     let top = run(&["top", node, "--json", "--count", "1"]).out;
     let top: Value = serde_json::from_str(top.lines().next().unwrap_or_default()).expect(&top);
     assert!(top.to_string().contains("\"missing\""), "{top}");
+    let page = exposition(&Collector::new(Vec::new(), 0).collect());
+    let metric = |name: &str, port: &str| {
+        let labels = [format!("node=\"{node}\""), format!("port=\"{port}\"")];
+        let of_port = |line: &&str| {
+            line.starts_with(&format!("{name}{{"))
+                && labels.iter().all(|l| line.contains(l.as_str()))
+        };
+        page.lines().find(of_port).unwrap_or_else(|| panic!("{name}: {page}")).to_owned()
+    };
+    for name in ["onbeat_port_link_up", "onbeat_port_attached"] {
+        assert!(metric(name, "path1").ends_with(" 0") && metric(name, "path2").ends_with(" 1"));
+    }
     let log = log(node);
     for said in [
         "interface \"path1\" not found; interfaces here: ",
@@ -139,20 +154,35 @@ fn a_stream_is_protected_from_the_start_by_the_interfaces_that_exist() {
     }
 }
 
-/// The data plane of the former daemon forwards over the other path meanwhile.
 #[test]
 fn a_restart_without_an_interface_loses_no_frame() {
+    restart_without_interface(true);
+}
+
+#[test]
+fn a_restart_while_an_interface_is_still_missing_loses_no_frame() {
+    restart_without_interface(false);
+}
+
+/// The data plane of the former daemon forwards over the other path meanwhile.
+fn restart_without_interface(existed: bool) {
     if !can_run() {
         return;
     }
     let (a, b) = configurations();
-    let mut world = start(&two_paths(&a, &b));
+    let mut world = build(&two_paths(&a, &b));
+    if !existed {
+        remove_path1(&world);
+    }
+    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
     let flow = flow(&world);
     flow.advance(WHILE);
     for node in ["a", "b"] {
         world.daemon(node).unwrap().kill().unwrap();
     }
-    remove_path1(&world);
+    if existed {
+        remove_path1(&world);
+    }
     flow.advance(WHILE);
     world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
     ["a", "b"].into_iter().for_each(check_reports);

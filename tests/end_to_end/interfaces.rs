@@ -189,7 +189,7 @@ fn a_missing_interface_is_named_and_so_are_those_that_exist() {
     let no = config.replace("interface = \"", "interface = \"no-");
     assert_refused(&no, &["\"host\"", "\"no-host\"", "host", "path1", "path2"]);
     let no = config.replace("interface = \"path2\"", "interface = \"eth7\"");
-    start(&two_paths(&no, &b));
+    let _world = start(&two_paths(&no, &b));
     let log = log("a");
     let said = "port \"path2\": interface \"eth7\" not found; interfaces here: ";
     let line = log.lines().find(|line| line.contains(said)).unwrap_or_else(|| panic!("{log}"));

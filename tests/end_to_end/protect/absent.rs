@@ -1,6 +1,7 @@
 //! The interface of a LAN does not exist when the node starts, as a NIC that is dead at boot: the other LAN carries the frames,
 //! and both do as soon as the interface appears.
 
+use std::fs;
 use std::time::Duration;
 
 use onbeat_netdev::{Ethtool, VethEnd};
@@ -12,6 +13,9 @@ use super::{
 };
 use crate::common::process::Process;
 use crate::common::{can_run, port, run, run_in, show, wait_for};
+
+/// An address of the file.
+const ADDRESS: &str = "02:00:00:00:0a:01";
 
 #[test]
 fn a_prp_node_starts_with_one_lan() {
@@ -44,11 +48,19 @@ fn starts_with_one_lan(names: [&'static str; 2], format: &'static str, backend: 
     assert_eq!((down.code, down.err.as_str()), (0, ""), "{down:?}");
     hub.delete("p1").unwrap();
     let file = format!("/run/onbeat/{name}.toml");
+    let has_address = format == "rtag";
+    if has_address {
+        let text = fs::read_to_string(&file).unwrap();
+        let created = "create = \"veth\"\n";
+        fs::write(&file, text.replace(created, &format!("{created}mac = \"{ADDRESS}\"\n")))
+            .unwrap();
+    }
     let _node = Process::start(h1.namespace(), &["run", &file]);
     wait_for("the interface", || h1.link(name).is_ok_and(|link| link.up));
     h1.add_address(name, IpAddr::V4(H1), 24).unwrap();
     assert_eq!(h1.link(name).unwrap().mtu, 1494);
     let mac = h1.link(name).unwrap().mac;
+    assert_eq!(mac.unwrap().to_string() == ADDRESS, has_address, "{mac:?}");
     wait_for("the node", || run(&["show", name]).code == 0);
     assert_eq!(port(&show(name), "a").link, LinkState::Missing);
 
