@@ -100,9 +100,9 @@ fn interfaces(world: &World) -> Vec<String> {
     links.into_iter().map(|link| link.name).collect()
 }
 
-/// Ports of which the first creates its interface, and the second has no interface.
+/// Ports of which the first creates its interface, and the second cannot: half of its pair exists.
 const BROKEN_PORTS: &str = "[[port]]\nname = \"made\"\ninterface = \"x0\"\ncreate = \"veth\"\n\
-                            [[port]]\nname = \"missing\"\ninterface = \"eth7\"\n";
+                            [[port]]\nname = \"half\"\ninterface = \"lo\"\ncreate = \"veth\"\n";
 
 #[test]
 fn a_start_or_a_reload_that_fails_removes_the_interfaces_that_it_created() {
@@ -111,18 +111,18 @@ fn a_start_or_a_reload_that_fails_removes_the_interfaces_that_it_created() {
     }
     let (config, b) = configurations();
     let broken = format!("{config}{BROKEN_PORTS}");
-    assert_refused(&broken, &["\"eth7\""]);
+    assert_refused(&broken, &["\"lo-frer\""]);
 
     let mut world = start(&two_paths(&config, &b));
     let before = interfaces(&world);
     let file = "/run/onbeat/lab/a.toml";
     let good = fs::read_to_string(file).unwrap();
-    // Its port path2 uses another interface, before the port with the missing interface.
+    // Its port path2 uses another interface, before the port that cannot be made.
     let other = good.replace("interface = \"path2\"", "interface = \"x1\"\ncreate = \"veth\"");
     for broken in [format!("{good}{BROKEN_PORTS}"), format!("{other}{BROKEN_PORTS}")] {
         fs::write(file, &broken).unwrap();
         let ran = run(&["reload", "a"]);
-        assert!(ran.code == 2 && ran.err.contains("\"eth7\""), "{ran:?}");
+        assert!(ran.code == 2 && ran.err.contains("\"lo-frer\""), "{ran:?}");
         assert_eq!(interfaces(&world), before);
     }
     frames_pass(&world);
@@ -131,7 +131,7 @@ fn a_start_or_a_reload_that_fails_removes_the_interfaces_that_it_created() {
     // With the data plane of a killed daemon.
     world.daemon("a").unwrap().kill().unwrap();
     let ran = run_in(world.namespace("a").unwrap(), &["run", file]);
-    assert!(ran.code == 2 && ran.err.contains("\"eth7\""), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.contains("\"lo-frer\""), "{ran:?}");
     assert_eq!(interfaces(&world), before);
     assert_eq!(device(&world, "a", "path1").mtu, WANTED, "the former data plane continues");
     frames_pass(&world);
@@ -184,9 +184,16 @@ fn a_missing_interface_is_named_and_so_are_those_that_exist() {
     if !can_run() {
         return;
     }
-    let (config, _) = configurations();
-    let config = config.replace("interface = \"path2\"", "interface = \"eth7\"");
-    assert_refused(&config, &["\"path2\"", "\"eth7\"", "host", "path1"]);
+    let (config, b) = configurations();
+    // A start without any interface fails.
+    let no = config.replace("interface = \"", "interface = \"no-");
+    assert_refused(&no, &["\"host\"", "\"no-host\"", "host", "path1", "path2"]);
+    let no = config.replace("interface = \"path2\"", "interface = \"eth7\"");
+    let _world = start(&two_paths(&no, &b));
+    let log = log("a");
+    let said = "port \"path2\": interface \"eth7\" not found; interfaces here: ";
+    let line = log.lines().find(|line| line.contains(said)).unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("host") && line.contains("path1"), "{line}");
 }
 
 #[test]
@@ -258,7 +265,7 @@ fn a_restored_interface_is_attached_again() {
             let port = port(&status, "path1");
             (port.link, port.mode) == (LinkState::Missing, PortMode::Detached)
         });
-        wait_for("the log reports it", || log(node).contains("interface path1 is gone"));
+        wait_for("the log reports it", || log(node).contains("interface path1 is missing"));
     }
     flow.advance(WHILE);
 

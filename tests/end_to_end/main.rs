@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod absent;
 mod bad_frames;
 mod bench_irq;
 mod bench_port;

@@ -203,6 +203,10 @@ fn the_clock_of_ptp4l_is_reported_as_pmc_prints_it() {
     assert_eq!(clock_of_result["state"] == "locked", *is_locked == true, "{clock_of_result}");
     assert!(text.contains("clock by PTP") && text.contains("during the measurement"), "{text}");
 
+    let hooks = run(&["delay", "hooks", "lo", "--for", "1s", "--json"]).out;
+    let hooks: Value = serde_json::from_str(&hooks).expect("a result");
+    assert!(hooks["conditions"]["ptp"]["samples"].as_u64() >= Some(2), "{hooks}");
+
     // A ptp4l that stops disturbs no command, and is silent until it continues.
     slave.signal(Signal::SIGSTOP);
     wait_for("its silence", || state() == Some(PtpState::Silent));

@@ -158,7 +158,14 @@ pub trait DataPlane<E>: fmt::Debug {
         self.attach(port, false)
     }
 
-    /// Detaches a port that this or an earlier process attached.
+    /// Reserves a port whose interface is missing: streams can have it, and frames to it are lost until it is attached.
+    /// Changes nothing if the port is attached or reserved.
+    ///
+    /// # Errors
+    /// There are too many ports; the kernel refuses.
+    fn reserve(&mut self, port: &str) -> Result<(), E>;
+
+    /// Detaches a port that this or an earlier process attached, or releases a reserved one.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -167,7 +174,7 @@ pub trait DataPlane<E>: fmt::Debug {
     /// Returns the attached ports.
     fn ports(&self) -> Vec<AttachedPort>;
 
-    /// Returns the names of all ports attached by this or an earlier daemon or configuration.
+    /// Returns the names of all ports attached or reserved by this or an earlier daemon or configuration.
     ///
     /// # Errors
     /// The pin directory cannot be read.
@@ -216,7 +223,7 @@ pub trait DataPlane<E>: fmt::Debug {
     /// Sets the link redundancy entity of the node; `None`: it has none. Port number `n` of the entity is `names[n]`.
     ///
     /// # Errors
-    /// A port is not attached; this data plane does not support redundancy entities.
+    /// A port is neither attached nor reserved; this data plane does not support redundancy entities.
     fn set_lre(&mut self, names: &[String], lre: Option<&prp::Parameters>) -> Result<(), E>;
 
     /// Checks whether an entity, or all wildcards together, can have a NodesTable of this size.
@@ -238,7 +245,7 @@ pub trait DataPlane<E>: fmt::Debug {
     /// Sets the wildcards of the node, which has no link redundancy entity then. Port number `n` is `names[n]`.
     ///
     /// # Errors
-    /// A port is not attached; there are more than [`crate::wildcard::MAX_IN_KERNEL`] of them in the kernel.
+    /// A port is neither attached nor reserved; there are more than [`crate::wildcard::MAX_IN_KERNEL`] of them in the kernel.
     fn set_wildcards(&mut self, names: &[String], wildcards: &[Wildcard]) -> Result<(), E>;
 
     /// Returns the state of the wildcards, by precedence.

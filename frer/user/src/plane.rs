@@ -47,6 +47,8 @@ pub struct UserPlane {
     forwarder: Forwarder,
     /// By name. A port keeps its index while it is attached, whatever its number in the configuration.
     ports: BTreeMap<String, OpenedPort>,
+    /// Indices of ports that have no interface yet, by name.
+    reserved: BTreeMap<String, PortId>,
     /// The streams in the thread, by name.
     streams: HashMap<String, Stream>,
     max_streams: u32,
@@ -98,6 +100,7 @@ impl UserPlane {
         Ok(Self {
             forwarder,
             ports: BTreeMap::new(),
+            reserved: BTreeMap::new(),
             streams: HashMap::new(),
             max_streams: options.max_streams,
             frames: FRAMES * options.ports.clamp(1, SHARES),
@@ -229,6 +232,7 @@ impl UserPlane {
 
     fn open(&mut self, name: &str, opened: OpenedPort, port: Port) -> Result<()> {
         self.forwarder.control().set_port(opened.place, Some(port))?;
+        self.reserved.remove(name);
         self.ports.insert(name.to_owned(), opened);
         self.shield_lans();
         Ok(())
@@ -236,11 +240,23 @@ impl UserPlane {
 
     /// Returns the index of a port: its current one, or a free one.
     fn place(&self, name: &str) -> Result<PortId> {
-        self.ports.get(name).map_or_else(|| self.free_place(), |opened| Ok(opened.place))
+        self.known_place(name).map_or_else(|| self.free_place(), Ok)
+    }
+
+    /// Returns the index of an attached or reserved port.
+    fn known_place(&self, name: &str) -> Option<PortId> {
+        let opened = self.ports.get(name).map(|opened| opened.place);
+        opened.or_else(|| self.reserved.get(name).copied())
+    }
+
+    /// Returns the attached and reserved ports.
+    fn places(&self) -> impl Iterator<Item = (&String, PortId)> {
+        let opened = self.ports.iter().map(|(name, opened)| (name, opened.place));
+        opened.chain(self.reserved.iter().map(|(name, place)| (name, *place)))
     }
 
     fn free_place(&self) -> Result<PortId> {
-        let taken: BTreeSet<u8> = self.ports.values().map(|opened| opened.place.0).collect();
+        let taken: BTreeSet<u8> = self.places().map(|(_, place)| place.0).collect();
         let mut places = 0..MAX_PORTS as u8;
         let free = places.find(|place| !taken.contains(place));
         free.map(PortId).ok_or(Error::Ports { most: MAX_PORTS })
@@ -249,8 +265,8 @@ impl UserPlane {
     /// Returns the names of ports by index.
     fn names(&self) -> Vec<String> {
         let mut names = vec![String::new(); MAX_PORTS];
-        for (name, opened) in &self.ports {
-            names[usize::from(opened.place.0)].clone_from(name);
+        for (name, place) in self.places() {
+            names[usize::from(place.0)].clone_from(name);
         }
         names
     }
@@ -308,8 +324,8 @@ impl UserPlane {
     /// Converts the plane's refusal to port numbers of the configuration.
     fn refused(&self, names: &[String], mut refusal: StreamRefusal) -> Error {
         if let StreamRefusal::Conflict(conflict) = &mut refusal {
-            let place = |name: &String| self.ports.get(name).map(|opened| opened.place);
-            let number = names.iter().position(|name| place(name) == Some(conflict.port));
+            let number =
+                names.iter().position(|name| self.known_place(name) == Some(conflict.port));
             conflict.port = number.map_or(conflict.port, |number| PortId(number as u8));
         }
         Error::Refused { refusal }
@@ -374,10 +390,10 @@ impl UserPlane {
         Ok(lre)
     }
 
-    /// Returns the index of a port by its number; its name if it is not attached.
+    /// Returns the index of a port by its number; its name if it is neither attached nor reserved.
     fn placed_port(&self, names: &[String], port: PortId) -> std::result::Result<PortId, String> {
         let name = &names[usize::from(port.0)];
-        self.ports.get(name).map(|opened| opened.place).ok_or_else(|| name.clone())
+        self.known_place(name).ok_or_else(|| name.clone())
     }
 
     fn run<T: Send + 'static>(
@@ -406,18 +422,28 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
     }
 
     fn known_ports(&self) -> Result<Vec<String>, E> {
-        Ok(self.ports.keys().cloned().collect())
+        Ok(self.places().map(|(name, _)| name.clone()).collect())
+    }
+
+    fn reserve(&mut self, name: &str) -> Result<(), E> {
+        if !self.ports.contains_key(name) {
+            let place = self.place(name)?;
+            self.reserved.insert(name.to_owned(), place);
+        }
+        Ok(())
     }
 
     fn detach(&mut self, name: &str) -> Result<(), E> {
-        let Some(opened) = self.ports.remove(name) else { return Ok(()) };
+        let opened = self.ports.remove(name);
+        let reserved = self.reserved.remove(name);
+        let Some(place) = opened.map(|opened| opened.place).or(reserved) else { return Ok(()) };
         if let Some(xsk) = &mut self.xsk {
             xsk.steering.detach(name).map_err(Error::from)?;
         }
-        self.forwarder.control().set_port(opened.place, None)?;
+        self.forwarder.control().set_port(place, None)?;
         // Another port may get the place.
         let restart = move |inside: &mut ThreadState| {
-            inside.former[usize::from(opened.place.0)] = Traffic::default();
+            inside.former[usize::from(place.0)] = Traffic::default();
         };
         Ok(self.run(restart)?)
     }
@@ -533,16 +559,16 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
     }
 
     fn read_port(&self, port: &str) -> Result<PortReading, E> {
-        let Some(opened) = self.ports.get(port).copied() else { return Ok(PortReading::default()) };
-        let steered = match (&self.xsk, opened.attachment) {
-            (Some(xsk), Attachment::Xsk { .. }) => {
+        let Some(place) = self.known_place(port) else { return Ok(PortReading::default()) };
+        let attachment = self.ports.get(port).map(|opened| opened.attachment);
+        let steered = match (&self.xsk, attachment) {
+            (Some(xsk), Some(Attachment::Xsk { .. })) => {
                 xsk.steering.read_port(port).map_err(Error::from)?
             }
             _ => SteeredPort::default(),
         };
-        let (unmatched, traffic) = self.run(move |inside| {
-            (inside.plane.unmatched(opened.place), inside.total_traffic(opened.place))
-        })?;
+        let (unmatched, traffic) =
+            self.run(move |inside| (inside.plane.unmatched(place), inside.total_traffic(place)))?;
         let Traffic { too_long, no_room, sent, unsent, .. } = traffic?;
         let losses = PortLosses {
             queue_full: no_room,

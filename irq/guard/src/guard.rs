@@ -111,9 +111,15 @@ impl<'a> Guard<'a> {
     fn thread_all(&mut self) -> Result<Vec<Event>> {
         let there = self.observer.devices(&self.config.interfaces)?;
         let mut events = Vec::new();
+        // With none, a name is wrong; otherwise a missing one is guarded as soon as it appears.
+        if let (Some(first), true) = (self.config.interfaces.first(), there.is_empty()) {
+            return Err(Error::NoInterface(first.clone()));
+        }
         for name in &self.config.interfaces {
-            let index = there.get(name).copied().ok_or_else(|| Error::NoInterface(name.clone()))?;
-            events.push(self.thread_device(name, index)?);
+            events.push(match there.get(name) {
+                Some(index) => self.thread_device(name, *index)?,
+                None => Event::InterfaceMissing { interface: name.clone() },
+            });
         }
         Ok(events)
     }

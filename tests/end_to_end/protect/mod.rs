@@ -9,6 +9,7 @@
 //!                              san eth0: without redundancy
 //! ```
 
+mod absent;
 mod generic;
 mod prp;
 mod refusals;

@@ -236,10 +236,10 @@ fn restarts(directory: &TemporaryDirectory) {
     has("changes the node: streams ");
     good(&["reload", "relay"]);
     has("loses no frame: ");
-    // A start waits for an interface that the node, which runs, has lost.
+    // The node, which runs, has lost an interface.
     let rename = |from, to| handle.rename(from, to).expect("another name");
     rename("eth2", "away");
-    has("fails until all its interfaces exist");
+    has("leaves out ports whose interfaces do not exist");
     rename("away", "eth2");
     has("loses no frame: ");
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).expect("a mode");

@@ -167,7 +167,9 @@ fn differences(file: &Config, new: &Config, mut fault: impl FnMut(&str, String))
         differs(&key("create"), *create == own.create, &own.create, create);
         let is_alike = *promiscuous == own.promiscuous || *promiscuous == Default::default();
         differs(&key("promiscuous"), is_alike, &own.promiscuous, promiscuous);
-        differs(&key("kind"), *whole_frames == own.whole_frames && *mac == own.mac, &own.mac, mac);
+        differs(&key("mac"), *mac == own.mac || mac.is_none(), &own.mac, mac);
+        let is_alike = *whole_frames == own.whole_frames;
+        differs(&key("kind"), is_alike, &own.whole_frames, whole_frames);
     }
 }
 

@@ -163,7 +163,7 @@ pub struct PortConfig {
     pub promiscuous: Promiscuous,
     /// Whether received frames must be those of their senders, not merged ones.
     pub whole_frames: bool,
-    /// The address of an interface to create; none: a random one.
+    /// The address of an interface to create; none: a random one, or one by those of the paths of a host port.
     pub mac: Option<MacAddress>,
 }
 

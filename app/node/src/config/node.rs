@@ -10,6 +10,7 @@ use onbeat_frer_user::PollMode;
 use onbeat_frer_xdp::check_pin_path;
 use onbeat_netdev::MAX_NAME;
 use onbeat_realtime::Profile;
+use onbeat_wire::MacAddress;
 
 use super::reader::Value;
 use super::text::{is_name, name_rule};
@@ -256,6 +257,7 @@ pub(super) fn read_ports(values: Vec<Value<'_>>, node: &NodeConfig) -> (Vec<Port
             ])
         });
         let mtu = table.take("mtu").and_then(|value| value.number(68..=65535));
+        let mac = table.take("mac").and_then(|value| read_mac(&value, create));
         let promiscuous = table.take("promiscuous").and_then(|value| {
             value.choice(&[
                 ("auto", Promiscuous::Auto),
@@ -274,10 +276,26 @@ pub(super) fn read_ports(values: Vec<Value<'_>>, node: &NodeConfig) -> (Vec<Port
             create,
             promiscuous: promiscuous.unwrap_or_default(),
             whole_frames: node.protocol == Protocol::Prp && create.is_none(),
-            mac: None,
+            mac,
         });
     }
     (ports, ids)
+}
+
+fn read_mac(value: &Value<'_>, create: Option<InterfaceKind>) -> Option<MacAddress> {
+    let mac = value.mac_address()?;
+    if create.is_none() {
+        value.fault(
+            "only interfaces that the node makes get an address",
+            "set create = \"veth\", or remove it",
+        );
+    } else if !mac.is_unicast() {
+        value.fault(
+            format!("{mac} is not the address of one interface"),
+            "write it such as 02:00:00:00:00:01",
+        );
+    }
+    Some(mac)
 }
 
 fn read_port_backend(value: &Value<'_>, port: &str, of_node: Backend) -> Option<Backend> {

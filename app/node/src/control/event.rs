@@ -427,7 +427,7 @@ impl fmt::Display for EventDetail {
                  file and restart the node"
             ),
             Self::PortAway { link, interface, renamed: None } => {
-                let what = if *link == LinkState::Missing { "gone" } else { "down" };
+                let what = if *link == LinkState::Missing { "missing" } else { "down" };
                 write!(f, "interface {interface} is {what}")
             }
             Self::PortBack { interface, why: None } => {
@@ -459,7 +459,10 @@ impl fmt::Display for EventDetail {
                 why.iter().try_for_each(|why| write!(f, ": {why}"))
             }
             Self::PortMtu { interface, mtu, before, why } => {
-                write!(f, "MTU of {interface} is {mtu} instead of {before}")?;
+                write!(f, "MTU of {interface} is {mtu}")?;
+                if before != mtu {
+                    write!(f, " instead of {before}")?;
+                }
                 why.iter().try_for_each(|why| write!(f, ": {why}"))
             }
             Self::PortMaster { interface, master: Some(master) } => write!(

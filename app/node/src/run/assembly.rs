@@ -85,7 +85,8 @@ impl Node {
     pub(super) fn start(file: &Path, mut config: Config, options: Options) -> Result<Self> {
         let node = config.node.clone();
         let devices = Devices::open(&node.name)?;
-        udev::wait(&devices.handle, &config.ports);
+        let has_pins = is_pinned(PinDirectory::open(&node.pin)?.as_ref())?;
+        udev::wait(&devices.handle, &config.ports, !has_pins && !Journal::exists(&node.control)?);
         interfaces::resolve(&devices.handle, &mut config.ports)?;
         super::prp::fit_hosts(&devices.handle, &mut config)?;
         let directory = PinDirectory::open(&node.pin)?;
@@ -122,9 +123,7 @@ impl Node {
         pins: Option<PinDirectory>,
         first: bool,
     ) -> Result<Self> {
-        for port in &config.ports {
-            devices.prepare(port, &mut journal)?;
-        }
+        let missing = prepare_present(&mut devices, &config.ports, &mut journal)?;
         check(&devices, &config)?;
         let tables = pins.as_ref().filter(|_| !config.node.backend.is_user_space());
         let tables_since = tables.and_then(PinDirectory::tables_since);
@@ -160,7 +159,11 @@ impl Node {
         };
         node.find_peers(&layout.ports, Instant::now());
         for index in 0..layout.ports.len() {
-            node.attach(&layout, index, options.replace, true)?;
+            if missing.contains(&index) {
+                node.plane.reserve(&layout.ports[index].name)?;
+            } else {
+                node.attach(&layout, index, options.replace, true)?;
+            }
         }
         if first {
             node.leave_native_mode(&layout)?;
@@ -201,9 +204,15 @@ impl Node {
         self.read_masters();
         let ports = &self.setup.ports;
         self.presence.retain(|name, _| ports.iter().any(|port| port.name == *name));
-        for port in ports {
+        for index in 0..self.setup.ports.len() {
+            if self.presence.contains_key(&self.setup.ports[index].name) {
+                continue;
+            }
+            let is_unnamed = self.waits_for_name(index);
+            let port = &self.setup.ports[index];
             let link = self.devices.presence(port);
-            if self.presence.contains_key(&port.name) {
+            if is_unnamed || link == LinkState::Missing {
+                self.report_away(index, LinkState::Missing, None);
                 continue;
             }
             self.presence.insert(port.name.clone(), link);
@@ -308,12 +317,15 @@ impl Node {
     }
 
     fn change_to(&mut self, new: Config) -> Result<()> {
-        let fresh: Vec<usize> = (0..new.ports.len())
-            .filter(|&index| {
-                let port = &new.ports[index];
-                !self.setup.ports.contains(port) || !self.plane.runs(&port.name)
-            })
-            .collect();
+        let changed = (0..new.ports.len()).filter(|&index| {
+            let port = &new.ports[index];
+            !self.setup.ports.contains(port) || !self.plane.runs(&port.name)
+        });
+        let (missing, fresh): (Vec<usize>, Vec<usize>) =
+            changed.partition(|&index| self.waits_for_interface(&new.ports[index]));
+        for &index in &missing {
+            self.plane.reserve(&new.ports[index].name)?;
+        }
         for &index in &fresh {
             self.devices.prepare(&new.ports[index], &mut self.journal)?;
         }
@@ -392,6 +404,7 @@ impl Node {
                 port.into_iter().collect()
             }
             LinkEvent::Added(link) | LinkEvent::Changed(link) => {
+                self.resolve_missing();
                 self.report_renamed(link);
                 self.port_of(&link.name).into_iter().collect()
             }
@@ -433,6 +446,30 @@ impl Node {
             self.report_mtu(port);
             self.report_master(port);
         }
+    }
+
+    /// Follows alternative names of interfaces that were missing.
+    fn resolve_missing(&mut self) {
+        for index in 0..self.setup.ports.len() {
+            let PortConfig { name, interface, create, .. } = &self.setup.ports[index];
+            if create.is_some() || self.presence.get(name) != Some(&LinkState::Missing) {
+                continue;
+            }
+            let Ok(link) = self.devices.handle.link(interface) else { continue };
+            if self.port_of(&link.name).is_none() {
+                self.setup.ports[index].interface = link.name;
+            }
+        }
+    }
+
+    /// Whether the interface of a port does not exist, and the node waits for it already. A reload refuses other names of
+    /// interfaces that do not exist: they may be wrong.
+    fn waits_for_interface(&self, port: &PortConfig) -> bool {
+        let is_missing = |port: &PortConfig| {
+            let link = self.devices.handle.link(&port.interface);
+            port.create.is_none() && link.is_err_and(|error| error.is_not_found())
+        };
+        is_missing(port) && self.setup.ports.iter().any(|known| known.interface == port.interface)
     }
 
     /// Records that an interface of a port has another name than the file.
@@ -527,10 +564,10 @@ impl Node {
         self.account_output(None)
     }
 
-    /// Names of ports whose interfaces have no carrier.
-    pub(super) fn without_carrier(&self) -> Vec<&str> {
+    /// Names of ports whose links have this state.
+    pub(super) fn ports_with(&self, state: LinkState) -> Vec<&str> {
         let ports = self.setup.ports.iter().map(|port| port.name.as_str());
-        ports.filter(|name| self.presence.get(*name) == Some(&LinkState::Down)).collect()
+        ports.filter(|name| self.presence.get(*name) == Some(&state)).collect()
     }
 
     /// Number of the port with this interface.
@@ -713,6 +750,36 @@ fn remove_pins(pins: PinDirectory) -> Result<()> {
         tracing::warn!("{foreign:?} does not belong to a node: not removed");
     }
     Ok(())
+}
+
+/// Prepares the interfaces of ports. Returns the numbers of ports whose interface is missing, or has yet to be named.
+///
+/// # Errors
+/// None of the interfaces of the host is there; one cannot be used.
+fn prepare_present(
+    devices: &mut Devices,
+    ports: &[PortConfig],
+    journal: &mut Journal,
+) -> Result<BTreeSet<usize>> {
+    let mut missing = Vec::new();
+    for (index, port) in ports.iter().enumerate() {
+        match devices.prepare(port, journal) {
+            Err(error) if port.create.is_none() && error.is_missing() => {
+                missing.push((index, error));
+            }
+            prepared => drop(prepared?),
+        }
+    }
+    let is_of_host = |port: &&PortConfig| port.create.is_none();
+    if ports.iter().filter(is_of_host).count() == missing.len() && !missing.is_empty() {
+        return Err(missing.swap_remove(0).1);
+    }
+    for (_, error) in &missing {
+        tracing::warn!(
+            "{error}; the node starts without it, and attaches it as soon as it appears"
+        );
+    }
+    Ok(missing.into_iter().map(|(index, _)| index).collect())
 }
 
 /// Checks the configuration against the interfaces, and logs its warnings.

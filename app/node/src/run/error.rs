@@ -403,6 +403,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the interface of a port does not exist, or has yet to be named.
+    pub(super) fn is_missing(&self) -> bool {
+        match self {
+            Error::NotNamed { .. } => true,
+            Error::Port { source, .. } => source.is_not_found(),
+            _ => false,
+        }
+    }
+
     /// Whether each further start fails as well, until an administrator changes the file or the unit, or removes the
     /// node whose tables do not fit.
     #[must_use]

@@ -56,8 +56,8 @@ use crate::config::{
     Backend, Config, InterfaceKind, NodeConfig, StreamOperation, Warnings, configuration_text,
 };
 use crate::control::{
-    Audience, DIRECTORY, MANAGER_GROUP, MANAGERS, READER_GROUP, READERS, Reply, Request, Response,
-    Server, WildcardTables,
+    Audience, DIRECTORY, LinkState, MANAGER_GROUP, MANAGERS, READER_GROUP, READERS, Reply, Request,
+    Response, Server, WildcardTables,
 };
 use crate::notify::Notifier;
 use crate::service::MissingDropIns;
@@ -239,17 +239,21 @@ fn log_leave(node: &Node, lasts: bool) {
 
 /// Summary of the running node, in one line.
 fn running(node: &Node) -> String {
+    let missing = node.ports_with(LinkState::Missing);
     let ports: Vec<_> = node
         .plane
         .ports()
         .iter()
+        .filter(|port| !missing.contains(&port.name.as_str()))
         .map(|port| format!("{} ({})", port.name, port.attachment.name()))
         .collect();
     let mut line =
         format!("{} on {}", count(node.setup.streams.len() as u64, "stream"), ports.join(", "));
-    let waiting = node.without_carrier();
-    if !waiting.is_empty() {
-        line += &format!("; waiting for carrier: {}", waiting.join(", "));
+    for (state, what) in [(LinkState::Down, "carrier"), (LinkState::Missing, "interface")] {
+        let waiting = node.ports_with(state);
+        if !waiting.is_empty() {
+            line += &format!("; waiting for {what}: {}", waiting.join(", "));
+        }
     }
     line
 }

@@ -32,8 +32,8 @@ impl Node {
     pub(super) fn report_mtu(&mut self, index: usize) {
         for interface in interfaces(&self.setup.ports[index]) {
             let Ok(Link { mtu, .. }) = self.devices.handle.link(&interface) else { continue };
-            let Some(before) = self.mtus.insert(interface.clone(), mtu) else { continue };
-            if before == mtu {
+            let before = self.mtus.insert(interface.clone(), mtu);
+            if before == Some(mtu) {
                 continue;
             }
             let attached = self.setup.ports[index].attached_interface();
@@ -45,6 +45,11 @@ impl Node {
                 )),
                 _ => None,
             };
+            // An interface that was missing at the start has no former MTU.
+            if before.is_none() && why.is_none() {
+                continue;
+            }
+            let before = before.unwrap_or(mtu);
             let port = &self.setup.ports[index];
             let subject = EventSubject { port: Some(&port.name), ..EventSubject::default() };
             self.events.record(&subject, EventDetail::PortMtu { interface, mtu, before, why });
@@ -52,12 +57,12 @@ impl Node {
     }
 
     /// Returns what no longer fits since the MTU of port number `index` changed.
-    fn report_narrow(&mut self, index: usize, before: u32) -> Option<String> {
+    fn report_narrow(&mut self, index: usize, before: Option<u32>) -> Option<String> {
         let of = |port: &PortConfig| self.mtus.get(&port.attached_interface()).copied();
         let mut mtus: Vec<_> = self.setup.ports.iter().map(of).collect();
         let why = self.narrow(index, &mtus);
         // Until the next reading, frames may have been lost that fit by now.
-        mtus[index] = Some(before);
+        mtus[index] = before;
         for narrow in self.setup.narrow_paths(mtus) {
             self.upkeep.output.note_narrow(&self.setup.port(narrow.port).name);
         }

@@ -312,6 +312,17 @@ mod tests {
         });
     }
 
+    #[test]
+    fn a_veth_pair_that_the_node_made_has_the_address_of_the_file() {
+        in_namespace("mac", |control| {
+            let mut devices = Devices::open("nh").unwrap();
+            let mut journal = Journal::open(control, "nh").unwrap();
+            let mac = Some(MacAddress([2, 0, 0, 0, 0, 7]));
+            devices.prepare(&PortConfig { mac, ..port() }, &mut journal).unwrap();
+            assert_eq!(devices.handle.link("tsn0").unwrap().mac, mac);
+        });
+    }
+
     /// The address type of an interface that udev leaves alone: `NET_ADDR_SET`.
     #[test]
     fn the_addresses_of_a_veth_pair_that_the_node_made_are_not_the_kernel_s() {

@@ -50,8 +50,8 @@ impl PrpUpkeep {
 }
 
 /// Sets the MTU of the host's interface, of a PRP node or of wildcards, if the node makes it and the file has none: a frame
-/// with its trailer or R-TAG fits into the MTU of both networks. Sets its address, the same one at each start. Checks the
-/// MTUs of other interfaces. A missing interface is not checked.
+/// with its trailer or R-TAG fits into the MTU of both networks. Sets its address, that of the file or the same one at each start
+/// with the same interfaces. Checks the MTUs of other interfaces. A missing interface is not checked, and changes no interface that exists.
 ///
 /// # Errors
 /// The MTU of a network is too small.
@@ -83,16 +83,22 @@ fn fit_host(
 ) -> Result<()> {
     let link = |port: PortId| handle.link(&config.port(port).attached_interface()).ok();
     let mtu = |port: PortId| config.port(port).mtu.or_else(|| Some(link(port)?.mtu));
-    let address = || Some(host_address(name, link(paths[0])?.mac?, link(paths[1])?.mac?));
-    let mac = address();
-    let rooms: Option<Vec<_>> = paths.iter().map(|port| Some((mtu(*port)?, *port))).collect();
-    let Some((room, narrow)) = rooms.and_then(|rooms| rooms.into_iter().min()) else {
-        return Ok(());
+    let address = |port: PortId| link(port).and_then(|link| link.mac);
+    let rooms = paths.iter().filter_map(|port| Some((mtu(*port)?, *port)));
+    let Some((room, narrow)) = rooms.min() else { return Ok(()) };
+    let is_missing = paths.iter().any(|port| link(*port).is_none());
+    let made = link(host).filter(|_| is_missing && config.port(host).create.is_some());
+    let own = handle.link(&config.port(host).interface).ok().and_then(|link| link.mac);
+    let of_paths = || {
+        let [a, b] = [paths[0], paths[1]].map(|port| address(port).unwrap_or_default());
+        host_address(name, a, b)
     };
+    let mac = own.filter(|_| made.is_some()).unwrap_or_else(of_paths);
     let host_mtu = mtu(host);
     let host = usize::from(host.0);
-    config.ports[host].mac = mac;
+    config.ports[host].mac.get_or_insert(mac);
     if config.ports[host].create.is_some() && config.ports[host].mtu.is_none() {
+        let most = made.map_or(most, |made| made.mtu.min(most));
         config.ports[host].mtu = Some(room.saturating_sub(TRAILER).min(most));
         return Ok(());
     }

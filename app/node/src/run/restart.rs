@@ -22,8 +22,10 @@ pub enum Restart {
     Seamless,
     /// The start refuses the file, or the unit lacks a drop-in.
     Fails,
-    /// The start waits for an interface that does not exist at present.
+    /// No interface of a port exists at present.
     Waits,
+    /// An interface of a port does not exist at present.
+    LeavesOut,
     /// The data plane is in user space, before or after it.
     Interrupts,
     /// The file has changed since the node read it.
@@ -43,7 +45,8 @@ impl fmt::Display for Restart {
             Self::Fails => {
                 "fails: another user could have written the file, or the unit lacks a drop-in"
             }
-            Self::Waits => "fails until all its interfaces exist",
+            Self::Waits => "fails until one of its interfaces exists",
+            Self::LeavesOut => "leaves out ports whose interfaces do not exist, until these appear",
             Self::Interrupts => "loses frames: the data plane is in user space",
             Self::ChangesFile => "changes the node: its file has changed since the node read it",
             Self::ChangesStreams => {
@@ -100,8 +103,8 @@ pub fn restart(config: &Config, file: &Path) -> Option<Restart> {
     };
     Some(if is_refused || MissingDropIns::to_install(config, file).is_some() {
         Restart::Fails
-    } else if lacks_interface(config) {
-        Restart::Waits
+    } else if let Some(effect) = effect_of_missing(config) {
+        effect
     } else if backend.is_user_space() || attached.as_ref() != Some(control) {
         Restart::Interrupts
     } else if node != *name || of_node.sha256 != config.sha256 {
@@ -115,9 +118,15 @@ pub fn restart(config: &Config, file: &Path) -> Option<Restart> {
     })
 }
 
-/// Whether an interface of a port does not exist; a node that runs tolerates that, and a start does not.
-fn lacks_interface(config: &Config) -> bool {
-    let Ok(handle) = Handle::open() else { return true };
-    let is_missing = |port: &PortConfig| handle.link(&port.attached_interface()).is_err();
-    config.ports.iter().any(is_missing)
+/// The effect of interfaces that do not exist. A running node can still use one that was renamed, and a start cannot.
+fn effect_of_missing(config: &Config) -> Option<Restart> {
+    let Ok(handle) = Handle::open() else { return Some(Restart::Waits) };
+    let exists = |port: &&PortConfig| handle.link(&port.attached_interface()).is_ok();
+    let of_host = || config.ports.iter().filter(|port| port.create.is_none());
+    let missing = of_host().filter(|port| !exists(port)).count();
+    match missing {
+        0 => None,
+        all if all == of_host().count() => Some(Restart::Waits),
+        _ => Some(Restart::LeavesOut),
+    }
 }

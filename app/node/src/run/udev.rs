@@ -1,5 +1,5 @@
-//! Interfaces that udev has yet to name. Until then an interface has the kernel's name, which may be that of another
-//! one in a moment, and an interface that is up cannot be renamed before Linux 6.2.
+//! Interfaces that are missing at the start, or that udev has yet to name. Until then an interface has the kernel's name,
+//! which may be that of another one in a moment, and an interface that is up cannot be renamed before Linux 6.2.
 
 use std::fs;
 use std::path::Path;
@@ -20,8 +20,11 @@ const KERNEL_GROUP: u32 = 1;
 
 /// Interval of reading whether udev has named an interface.
 pub(super) const INTERVAL: Duration = Duration::from_millis(50);
-/// Longest wait at the start, after which it fails: a service is started again.
+/// Longest wait for names at the start. Then the port waits while the node runs.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Longest wait at the first start for interfaces that are missing. The address and the MTU of an interface that the node
+/// makes depend on them. The others protect nothing meanwhile.
+const LONGEST_WAIT_FOR_MISSING: Duration = Duration::from_secs(5);
 
 /// Whether udev runs for the network namespace of this thread, and has yet to name an interface.
 pub(super) fn has_yet_to_name(link: &Link) -> bool {
@@ -29,15 +32,30 @@ pub(super) fn has_yet_to_name(link: &Link) -> bool {
     !is_named(Path::new(DIRECTORY), link.index) && sockets()
 }
 
-/// Waits until udev has named the interfaces of ports, as far as they exist.
-pub(super) fn wait(handle: &Handle, ports: &[PortConfig]) {
-    let deadline = Instant::now() + LONGEST_WAIT;
-    let link = |port: &PortConfig| handle.link(&port.interface).ok();
-    let waits = || {
-        let existing = ports.iter().filter(|port| port.create.is_none());
-        existing.filter_map(link).any(|link| has_yet_to_name(&link))
-    };
-    while waits() && Instant::now() < deadline {
+/// Waits until the interfaces of ports exist and udev has named them. Waits for missing ones at the first start only, and
+/// if there are others.
+pub(super) fn wait(handle: &Handle, ports: &[PortConfig], is_first: bool) {
+    let start = Instant::now();
+    let mut is_reported = false;
+    loop {
+        let ports = ports.iter().filter(|port| port.create.is_none());
+        let links = ports.map(|port| handle.link(&port.interface));
+        let (links, missing): (Vec<_>, Vec<_>) = links.partition(Result::is_ok);
+        let longest = if links.iter().flatten().any(has_yet_to_name) {
+            LONGEST_WAIT
+        } else if is_first && !links.is_empty() && !missing.is_empty() {
+            LONGEST_WAIT_FOR_MISSING
+        } else {
+            return;
+        };
+        if start.elapsed() >= longest {
+            return;
+        }
+        if !std::mem::replace(&mut is_reported, true) {
+            let wait_s = longest.as_secs();
+            let missing = missing.into_iter().filter_map(Result::err);
+            missing.for_each(|error| tracing::warn!("{error}; the start waits up to {wait_s} s"));
+        }
         thread::sleep(INTERVAL);
     }
 }

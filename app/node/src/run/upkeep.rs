@@ -354,7 +354,7 @@ impl Node {
         let port = &self.setup.ports[index];
         let attached = self.plane.ports().into_iter().find(|known| known.name == port.name);
         let link = self.devices.handle.link(&port.attached_interface());
-        link.is_ok_and(|link| attached.is_none_or(|attached| attached.ifindex == link.index))
+        link.is_ok_and(|link| attached.is_some_and(|attached| attached.ifindex == link.index))
     }
 
     fn attach_again(&mut self, index: usize, now: Instant) {

@@ -20,6 +20,7 @@ use self::doubled::DoubledHooks;
 use self::nic_stamps::NicTimestamps;
 use self::requirement::HooksRequest;
 use self::stages::{FateCounts, FateGroup, HookCost};
+use crate::clock::ClockCondition;
 use crate::error::{Error, Result};
 use crate::options::{DelayOptions, MIN_MATCHED_OR_COUNT, MatchRequirement};
 use crate::outcome::{self, Origin};
@@ -104,10 +105,12 @@ impl HooksOptions {
             device,
             doubled: DoubledHooks::load(&hop, settings.confidence)?,
         };
+        let clock = ClockCondition::begin();
         let (counts, cost) = self.follow(&hop, &mut seen, progress)?;
         seen.sink.finish()?;
 
         let mut outcome = run.finish();
+        clock.finish(&mut outcome);
         outcome.figure(
             "packets",
             seen.fates.table(&counts, seen.doubled.excluded(), &Reasons::of_kernel()),

@@ -68,6 +68,7 @@ impl Plane {
             link,
         };
         self.tables.egress_ports.set(&slot.into(), &self.egress_entry(&port))?;
+        self.reserved.remove(&spec.name);
         self.ports.insert(spec.name.clone(), port);
         self.rewrite_groups(slot)?;
         self.write_lans()?;
@@ -134,13 +135,33 @@ impl Plane {
         Ok(())
     }
 
+    /// Reserves a port whose interface is missing: streams can have it, and frames to it are lost until it is attached.
+    /// Changes nothing if the port is attached or reserved.
+    ///
+    /// # Errors
+    /// There are too many ports; the pin directory cannot be read.
+    pub fn reserve(&mut self, name: &str) -> Result<()> {
+        if !self.ports.contains_key(name) {
+            let slot = self.port_slot(name)?;
+            self.reserved.insert(name.to_owned(), slot);
+        }
+        Ok(())
+    }
+
+    /// Returns the slot of an attached or reserved port.
+    pub(super) fn known_slot(&self, name: &str) -> Option<u8> {
+        let attached = self.ports.get(name).map(|port| port.slot);
+        attached.or_else(|| self.reserved.get(name).copied())
+    }
+
     /// Returns the slot of a port: its current one, the one from before a restart of the daemon, or a free
     /// one.
     fn port_slot(&self, name: &str) -> Result<u8> {
-        if let Some(port) = self.ports.get(name) {
-            return Ok(port.slot);
+        if let Some(slot) = self.known_slot(name) {
+            return Ok(slot);
         }
-        let mut used: BTreeSet<u8> = self.ports.values().map(|port| port.slot).collect();
+        let attached = self.ports.values().map(|port| port.slot);
+        let mut used: BTreeSet<u8> = attached.chain(self.reserved.values().copied()).collect();
         for (slot, pinned) in self.pinned_links()? {
             if pinned == name {
                 return Ok(slot);
@@ -231,14 +252,17 @@ impl Plane {
         Ok(link)
     }
 
-    /// Detaches the programs of a port that is no longer configured, attached by this or an earlier process.
+    /// Detaches the programs of a port that is no longer configured, attached or reserved by this or an earlier process.
     ///
     /// # Errors
     /// The kernel refuses.
     pub fn detach(&mut self, name: &str) -> Result<()> {
         let pinned = self.pinned_links()?.into_iter().find(|(_, pinned)| pinned == name);
         let attached = self.ports.remove(name).map(|port| port.slot);
-        let Some(slot) = attached.or(pinned.map(|(slot, _)| slot)) else { return Ok(()) };
+        let reserved = self.reserved.remove(name);
+        let Some(slot) = attached.or(reserved).or(pinned.map(|(slot, _)| slot)) else {
+            return Ok(());
+        };
         if let Some(directory) = &self.directory {
             directory.detach_link(slot, name)?;
         }

@@ -1,5 +1,7 @@
 //! Implementation of the data plane interface.
 
+use std::collections::BTreeSet;
+
 use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Memory, PortSpec};
 use onbeat_frer::paths::PathsReading;
 use onbeat_frer::prp::{Parameters, Reading};
@@ -19,6 +21,10 @@ impl<E: From<Error>> DataPlane<E> for Plane {
         Ok(Plane::attach(self, port, replace)?)
     }
 
+    fn reserve(&mut self, port: &str) -> Result<(), E> {
+        Ok(Plane::reserve(self, port)?)
+    }
+
     fn detach(&mut self, port: &str) -> Result<(), E> {
         Ok(Plane::detach(self, port)?)
     }
@@ -33,7 +39,10 @@ impl<E: From<Error>> DataPlane<E> for Plane {
     }
 
     fn known_ports(&self) -> Result<Vec<String>, E> {
-        Ok(self.pinned_links()?.into_iter().map(|(_, name)| name).collect())
+        let attached = self.pinned_links()?.into_iter().map(|(_, name)| name);
+        // A reserved port can have a link to its former interface.
+        let others = self.reserved.keys().cloned();
+        Ok(attached.chain(others).collect::<BTreeSet<_>>().into_iter().collect())
     }
 
     fn runs(&self, port: &str) -> bool {

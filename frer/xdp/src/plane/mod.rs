@@ -208,6 +208,8 @@ pub struct Plane {
     /// The counters of output, or why there are none.
     output: std::result::Result<OutputCounters, String>,
     ports: BTreeMap<String, Port>,
+    /// Slots of ports that have no interface yet, by name.
+    reserved: BTreeMap<String, u8>,
     /// Streams by number; the numbers by name.
     streams: Vec<Option<AppliedStream>>,
     free_numbers: Vec<usize>,
@@ -330,6 +332,7 @@ impl Plane {
             control,
             output,
             ports: BTreeMap::new(),
+            reserved: BTreeMap::new(),
             streams: Vec::new(),
             free_numbers: Vec::new(),
             names: HashMap::new(),
@@ -357,7 +360,7 @@ impl Plane {
     }
 
     /// Replaces the streams of the node by `streams` without losing a frame of any stream that stays. Port
-    /// number `n` of the streams is the attached port `names[n]`.
+    /// number `n` of the streams is the attached or reserved port `names[n]`.
     ///
     /// # Errors
     /// This data plane does not support a stream, or has no room for it; nothing has changed.
@@ -377,7 +380,7 @@ impl Plane {
     /// programs, unless the history of a recovery function changes: that takes some grace periods. Each name is in `streams` at most once; a name in both changes the stream. Unknown names in
     /// `gone` are ignored.
     ///
-    /// Port number `n` of the streams is the attached port `names[n]`.
+    /// Port number `n` of the streams is the attached or reserved port `names[n]`.
     ///
     /// # Errors
     /// Those of [`Plane::apply`].

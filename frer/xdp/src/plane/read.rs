@@ -114,8 +114,8 @@ impl Plane {
     /// # Errors
     /// The kernel refuses.
     pub fn read_port(&self, name: &str) -> Result<frer_port_counters> {
-        match self.ports.get(name) {
-            Some(port) => Ok(self.tables.port_counters.get(&port.slot.into())?.unwrap_or_default()),
+        match self.known_slot(name) {
+            Some(slot) => Ok(self.tables.port_counters.get(&slot.into())?.unwrap_or_default()),
             None => Ok(Default::default()),
         }
     }
@@ -126,10 +126,8 @@ impl Plane {
     /// # Errors
     /// The kernel refuses.
     pub fn read_output(&self, name: &str) -> Result<Option<frer_output>> {
-        match (self.ports.get(name), &self.output) {
-            (Some(port), Ok(output)) if self.output_gap().is_none() => {
-                output.read(port.slot).map(Some)
-            }
+        match (self.known_slot(name), &self.output) {
+            (Some(slot), Ok(output)) if self.output_gap().is_none() => output.read(slot).map(Some),
             _ => Ok(None),
         }
     }

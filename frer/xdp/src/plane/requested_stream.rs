@@ -36,8 +36,8 @@ fn unsupported(stream: &Stream, what: impl Into<String>) -> Error {
 pub(super) fn port_slots(plane: &Plane, names: &[String], stream: &Stream) -> Result<Vec<u8>> {
     let slot = |port: PortId| {
         let name = &names[usize::from(port.0)];
-        let port = plane.ports.get(name).map(|port| port.slot);
-        port.ok_or_else(|| unsupported(stream, format!("port {name:?} is not attached")))
+        let slot = plane.known_slot(name);
+        slot.ok_or_else(|| unsupported(stream, format!("port {name:?} is not attached")))
     };
     let members = stream.members.iter().map(|member| member.port);
     members.chain(stream.egress.iter().map(|egress| egress.port)).map(slot).collect()

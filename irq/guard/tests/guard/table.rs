@@ -343,6 +343,28 @@ fn the_next_guard_restores_the_settings_of_a_killed_one() {
 }
 
 #[test]
+fn an_interface_that_is_missing_at_the_start_is_guarded_as_soon_as_it_appears() {
+    let world = World::new();
+    let both = config(&["eth0", "eth1"]);
+    let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
+    world.host.borrow_mut().interfaces.remove("eth1");
+    world.observer.borrow_mut().indices.remove("eth1");
+    let (mut guard, events) = Guard::start(&both, &mut host, &mut log, &mut observer).unwrap();
+    assert_eq!(events[1], Event::InterfaceMissing { interface: "eth1".into() });
+    assert_eq!(world.threaded(), [true]);
+    let is_missing = |event: &Event| matches!(event, Event::InterfaceMissing { .. });
+    assert!(!guard.step(0).unwrap().iter().any(is_missing), "reported once");
+    world.host.borrow_mut().add("eth1", &[31]);
+    world.observer.borrow_mut().indices.insert("eth1".into(), 9);
+    let events = guard.step(0).unwrap();
+    let is_attached =
+        |event: &Event| matches!(event, Event::Attached { interface, .. } if interface == "eth1");
+    assert!(events.iter().any(is_attached), "{events:?}");
+    assert_eq!(world.threaded(), [true, true]);
+    guard.stop().unwrap();
+}
+
+#[test]
 fn an_error_names_the_interface_and_restores_all_settings() {
     let world = World::new();
     let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
@@ -351,7 +373,7 @@ fn an_error_names_the_interface_and_restores_all_settings() {
         let begun = Guard::start(&config, &mut host, &mut log, &mut observer);
         begun.map(drop).unwrap_err().to_string()
     };
-    let error = begin(&["eth0", "eth7"]);
+    let error = begin(&["eth7", "eth8"]);
     assert_eq!(error, "interface \"eth7\" not found; list interfaces: ip link");
     assert_eq!(world.threaded(), [false, false]);
 

@@ -138,8 +138,8 @@ impl Plane {
         let of_entity = [parameters.a.port, parameters.b.port, parameters.host];
         for (slot, port) in slots.iter_mut().zip(of_entity) {
             let name = &names[usize::from(port.0)];
-            let attached = self.ports.get(name);
-            *slot = attached.ok_or_else(|| Error::NotAttached { port: name.clone() })?.slot;
+            let known = self.known_slot(name);
+            *slot = known.ok_or_else(|| Error::NotAttached { port: name.clone() })?;
         }
         Ok(slots)
     }
