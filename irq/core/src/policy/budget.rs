@@ -112,10 +112,11 @@ impl Meter {
             return 0.0;
         }
         let budget_ns = self.budget.ns_per_s as f64 * interval_ns as f64 / 1e9;
-        // Time that was not in demand is not saved. No credit exceeds the budget of an interval; older excess is remitted.
+        // Time that was not in demand is not saved. Neither side exceeds the budget of an interval: no limit is below half of the
+        // budget, since a packet at a tiny limit would use the credit of seconds.
         let most = if dropped > 0 { budget_ns } else { 0.0 };
         let credit = self.credit_ns + budget_ns - caused.ns as f64;
-        self.credit_ns = credit.clamp(-REPAY_INTERVALS * budget_ns, most);
+        self.credit_ns = credit.clamp(-budget_ns, most);
         self.credit_ns / REPAY_INTERVALS * 1e9 / interval_ns as f64
     }
 }
