@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
 use onbeat_irq_core::charge::Process;
-use onbeat_irq_core::policy::{Budget, Limit};
+use onbeat_irq_core::policy::{Budget, Limit, Rank};
 use onbeat_irq_guard::{BudgetScope, Event, Rule, Usage};
 use onbeat_testing::require_that;
 
@@ -158,6 +158,41 @@ fn many_processes_of_a_group_have_one_limit() {
     assert!(usages.iter().all(is_same), "{usages:?}");
     let full = |event: &Event| matches!(event, Event::LimitsFull { .. });
     assert!(!guard.events().iter().any(full));
+    guard.stop();
+}
+
+/// A flood for another process of the group takes no packet from a process within its share.
+#[test]
+fn a_member_keeps_its_share_beside_a_flood() {
+    const PACKETS: u32 = 100;
+    // Less than the queue of the interface has room for.
+    const FLOOD: u32 = 150;
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let (greedy, modest) = (world.flow(), world.flow());
+    let mut reader = Reader::of(&greedy.reader);
+    let guard = RunningGuard::start(&world, |config| {
+        let budget = Budget { ns_per_s: 20_000_000 };
+        config.budgets = vec![Rule { per: BudgetScope::Rule, ..Rule::any(budget) }];
+        config.settings.floor = Rank::Realtime { priority: 2 };
+    });
+    guard.wait_for("budgets", || {
+        [reader.process, this_process()].iter().all(|one| usage(&guard, *one).is_some())
+    });
+    flood_until_limited(&guard, &greedy, &mut reader);
+    let mut passed = 0;
+    for _ in 0..PACKETS {
+        greedy.send(FLOOD, 100);
+        modest.send(1, 100);
+        // The pace of a process within its share, not a wait for a condition.
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        passed += read(&modest);
+    }
+    wait_for_earlier_packets(&world);
+    passed += read(&modest);
+    let usage = usage(&guard, this_process()).unwrap();
+    assert!(usage.limit != Limit::None && usage.dropped > 0, "{usage:?}");
+    assert!(passed >= PACKETS * 9 / 10, "{passed} of {PACKETS} packets");
     guard.stop();
 }
 

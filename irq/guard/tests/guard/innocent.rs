@@ -34,7 +34,7 @@ const BUDGET: Budget = Budget { ns_per_s: 20_000_000 };
 const OWN: u32 = 5;
 
 /// Runs of a workload on a machine with CPU steal, which is charged to the packet that it meets.
-const RUNS: u32 = 3;
+pub(crate) const RUNS: u32 = 3;
 
 /// A real-time process that reads all packets of a socket, and wakes up by a timer all the time.
 struct Innocent {
@@ -74,11 +74,12 @@ impl Drop for Innocent {
     }
 }
 
-/// A guard, the innocent process, and others.
-struct Trial {
-    world: World,
-    guard: RunningGuard,
-    innocent: Innocent,
+/// A guard, the innocent process `I`, and others.
+pub(crate) struct Trial<I> {
+    pub(crate) world: World,
+    pub(crate) guard: RunningGuard,
+    pub(crate) innocent: I,
+    process: Process,
     own: Flow,
     greedy: RefCell<Reader>,
     flood: Flow,
@@ -86,11 +87,22 @@ struct Trial {
     dropped: Cell<u64>,
 }
 
-impl Trial {
+impl Trial<Innocent> {
     fn start() -> Self {
+        Self::with(|_, own| {
+            let innocent = Innocent::start(&own.reader);
+            let process = innocent.process;
+            (innocent, process)
+        })
+    }
+}
+
+impl<I> Trial<I> {
+    /// The process that `start` starts is named "innocent"; it can read the flow.
+    pub(crate) fn with(start: impl FnOnce(&World, &Flow) -> (I, Process)) -> Self {
         let world = World::with_napi();
         let (own, flood) = (world.flow(), world.flow());
-        let innocent = Innocent::start(&own.reader);
+        let (innocent, process) = start(&world, &own);
         let greedy = RefCell::new(Reader::named(&flood.reader, Some(c"greedy")));
         let rule =
             |command: &str, budget| Rule { command: Some(command.to_owned()), ..Rule::any(budget) };
@@ -98,14 +110,15 @@ impl Trial {
             config.budgets = vec![rule("innocent", BUDGET), rule("greedy", SMALL)];
         });
         let dropped = Cell::new(0);
-        let trial = Self { world, guard, innocent, own, greedy, flood, dropped };
-        trial.guard.wait_for("budgets", || trial.guard.usage().len() == 2);
+        let trial = Self { world, guard, innocent, process, own, greedy, flood, dropped };
+        let of_both = || [process, trial.greedy()].map(|one| usage(&trial.guard, one).is_some());
+        trial.guard.wait_for("budgets", || of_both() == [true; 2]);
         trial
     }
 
     /// Does `work` repeatedly beside some packets of the innocent process, and asserts that it has no limit. Others keep
     /// theirs until the next workload.
-    fn beside(&self, what: &str, times: u32, mut work: impl FnMut()) {
+    pub(crate) fn beside(&self, what: &str, times: u32, mut work: impl FnMut()) {
         let runs = if has_steal() { RUNS } else { 1 };
         for run in 1..=runs {
             let Err(usage) = self.run(times, &mut work) else { return };
@@ -129,7 +142,7 @@ impl Trial {
         self.check()
     }
 
-    fn check(&self) -> Result<(), Usage> {
+    pub(crate) fn check(&self) -> Result<(), Usage> {
         let usage = self.usage();
         match (usage.limit, usage.dropped) == (Limit::None, self.dropped.get()) {
             true => Ok(()),
@@ -138,12 +151,17 @@ impl Trial {
     }
 
     fn usage(&self) -> Usage {
-        usage(&self.guard, self.innocent.process).expect("it lives")
+        usage(&self.guard, self.process).expect("it lives")
+    }
+
+    /// A process without a connection, which is limited all the time.
+    pub(crate) fn greedy(&self) -> Process {
+        self.greedy.borrow().process
     }
 }
 
 /// Whether this machine has lost CPU time to others since its start.
-fn has_steal() -> bool {
+pub(crate) fn has_steal() -> bool {
     let times = std::fs::read_to_string("/proc/stat").unwrap();
     // The sum of all CPUs: user nice system idle iowait irq softirq steal.
     times.split_whitespace().nth(8) != Some("0")
@@ -157,7 +175,7 @@ fn listener(world: &World) -> (TcpListener, SocketAddr) {
 }
 
 /// Requests of connections that the client abandons.
-fn abandoned_connections(world: &World, to: SocketAddr, count: u32) {
+pub(crate) fn abandoned_connections(world: &World, to: SocketAddr, count: u32) {
     let SocketAddr::V4(to) = to else { panic!("{to}") };
     let request = |to: SocketAddrV4| {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;

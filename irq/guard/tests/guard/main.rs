@@ -1,5 +1,6 @@
 //! The guard: on a host made of a table, and on this kernel.
 
+mod evaders;
 mod fake;
 mod foreign;
 mod groups;
@@ -14,4 +15,5 @@ mod kernel;
 #[path = "../../../tracer/tests/kernel/reader.rs"]
 mod reader;
 mod running;
+mod server;
 mod table;
