@@ -76,12 +76,13 @@ fn starts_with_one_lan(names: [&'static str; 2], format: &'static str, backend: 
     receiver.has_each_once(DATAGRAMS);
     drop(receiver);
 
-    let far = VethEnd::new(LANS[0]).namespace(h1.namespace());
-    hub.create_veth(&VethEnd::new("p1"), &far).unwrap();
+    hub.create_veth(&VethEnd::new("p1"), &VethEnd::new(LANS[0])).unwrap();
     let ethtool = Ethtool::in_namespace(hub.namespace()).unwrap();
     ethtool.set_features("p1", &[("gro", true)]).unwrap();
     hub.set_master("p1", Some("br0")).unwrap();
     hub.set_up("p1").unwrap();
+    // The other end polls when it appears, as that of a NIC does.
+    hub.move_to(LANS[0], h1.namespace()).unwrap();
     wait_for("the node uses it", || port(&show(name), "a").link == LinkState::Up);
     let before = protected.received(0);
     wait_for("LAN A carries frames", || reaches(&protected) && protected.received(0) > before);

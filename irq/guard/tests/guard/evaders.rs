@@ -311,6 +311,7 @@ impl Drop for StopsFlood<'_> {
 
 /// The mean of some seconds: CPU steal, and other work on the host, change the cost of packets within a second.
 #[test]
+#[ignore = "two minutes: make soak SOAK=evaders"]
 fn each_evader_is_held_to_its_budget() {
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     for (evasion, per) in Evasion::ALL {
