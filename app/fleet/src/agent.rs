@@ -106,7 +106,7 @@ impl Disk {
 }
 
 /// Probes of a step.
-struct Probing {
+struct ProbeRound {
     step: Step,
     /// When they are sent again.
     due: Instant,
@@ -132,7 +132,7 @@ struct Runner {
     /// Signatures of the records that the disk has, and that were read last.
     proofs: Vec<(Current, String)>,
     /// Probes of the step that is being proved.
-    probing: Option<Probing>,
+    round: Option<ProbeRound>,
     /// Lost frames by stream when a step of the phase send was applied.
     losses: Option<(u64, BTreeMap<String, u64>)>,
     /// Packets of members when a report was written.
@@ -180,7 +180,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         plans: None,
         proofs: kept.current.map(|current| (current, kept.proof)).into_iter().collect(),
         stage_on_disk: None,
-        probing: None,
+        round: None,
         losses: None,
         inputs: BTreeMap::new(),
         is_absent: false,
@@ -434,34 +434,34 @@ impl Runner {
     fn prove(&mut self, current: Current) -> Result<Outcome> {
         let mut node = self.node()?;
         let now = Instant::now();
-        let known = self.probing.take().filter(|probing| probing.step == current.step);
+        let known = self.round.take().filter(|round| round.step == current.step);
         let plans = self.plans(current)?;
         let stages = plans.stages()?;
-        let mut probing = known.unwrap_or_else(|| Probing {
+        let mut round = known.unwrap_or_else(|| ProbeRound {
             step: current.step,
             due: now,
             pause: INTERVAL,
             missing: stages.new_members.clone(),
         });
-        let is_due = probing.due <= now;
+        let is_due = round.due <= now;
         let unproved: BTreeSet<&String> = plans.unproved().iter().collect();
         let probes =
             stages.probes.iter().filter(|(stream, _)| is_due && !unproved.contains(stream));
         let probes: Vec<String> = probes.map(|(_, text)| text.clone()).collect();
         let all = stages.new_members.len();
         if is_due {
-            probing.due = now + probing.pause;
-            probing.pause = LONGEST_PAUSE.min(2 * probing.pause);
+            round.due = now + round.pause;
+            round.pause = LONGEST_PAUSE.min(2 * round.pause);
         }
         // Also if a path refuses: the others are not to be flooded.
-        let probing = self.probing.insert(probing);
+        let round = self.round.insert(round);
         for some in probes.chunks(STREAMS_AT_ONCE) {
             let text = Some(some.concat());
             let file = format!("plan {}", current.to);
             node.request(&Request::Prove { streams: Vec::new(), text, file })?;
         }
         let mut names: Vec<String> =
-            probing.missing.iter().map(|member| member.stream.clone()).collect();
+            round.missing.iter().map(|member| member.stream.clone()).collect();
         names.dedup();
         let mut counted = BTreeMap::new();
         for some in names.chunks(STREAMS_AT_ONCE) {
@@ -470,12 +470,12 @@ impl Runner {
                 counted.insert(stream.name.clone(), inputs.collect::<Vec<u64>>());
             }
         }
-        probing.missing.retain(|member| {
+        round.missing.retain(|member| {
             let input = counted.get(&member.stream).and_then(|inputs| inputs.get(member.member));
             input.is_none_or(|input| *input < PROBES)
         });
-        let missing = probing.missing.len();
-        if let Some(first) = probing.missing.first() {
+        let missing = round.missing.len();
+        if let Some(first) = round.missing.first() {
             let what = format!(
                 "step {}: member {} of stream {:?} has not counted its {PROBES} probes, and {} others: a path of plan {} is \
                  interrupted, or its source has not sent them yet",
