@@ -112,7 +112,11 @@ struct ProbeRound {
     due: Instant,
     /// Until they are sent once more after that: a plant under load is not to be flooded.
     pause: Duration,
-    /// New members that have not counted theirs.
+    /// Whether the probes of all own sources have left at least once.
+    has_sent: bool,
+    /// Number of new members.
+    all: usize,
+    /// Those that have not counted their probes.
     missing: Vec<NewMember>,
 }
 
@@ -320,7 +324,7 @@ impl Runner {
         let revision = state.as_ref().map_or(0, |found| found.mod_revision);
         if revision == 0 {
             // A store that was restored, whose states are removed then, can get other plans of the same numbers.
-            self.plans = None;
+            (self.plans, self.round) = (None, None);
         }
         // A state that another node wrote is replaced.
         let state = state.and_then(|found| {
@@ -351,8 +355,8 @@ impl Runner {
             self.plans = None;
         }
         let plans = self.plans(current)?;
-        let (signed, stages) = (plans.signed_hash(current.phase), plans.stages());
-        let hash = stages.map(|stages| FileHash::of(stages.text(current.phase)));
+        let signed = plans.signed_hash(current.phase);
+        let refused = plans.stages(current.phase).err();
         self.is_absent = signed.is_none();
         let Some(signed) = signed else {
             self.report(format!(
@@ -361,20 +365,19 @@ impl Runner {
             ));
             return Ok(Outcome::Failed);
         };
-        let hash = match hash {
-            Ok(hash) => hash,
-            Err(refusal) => return Ok(Outcome::Refused(refusal.to_string())),
-        };
-        if signed != hash {
-            let why = "its stage does not have the hash that the controller signed: a file of the plan was removed from the \
-                       store, or agent and controller have different versions of onbeat-fleet";
-            return Ok(Outcome::Refused(why.into()));
-        }
-        Ok(Outcome::Hash(hash))
+        Ok(match refused {
+            Some(refusal) => {
+                // The next attempt reads them again.
+                self.plans = None;
+                Outcome::Refused(refusal.to_string())
+            }
+            None => Outcome::Hash(signed),
+        })
     }
 
     fn save(&mut self, saved: DiskRecord) -> Result<Outcome> {
-        let text = self.plans(saved.current)?.stages()?.text(saved.current.phase).to_owned();
+        let phase = saved.current.phase;
+        let text = self.plans(saved.current)?.stages(phase)?.text(phase).to_owned();
         // The stage first: the record that refers to it has its hash. Several phases have the same.
         if self.stage_on_disk.take() != Some(saved.hash) {
             disk::replace(&self.disk.stage(), text.as_bytes())?;
@@ -393,6 +396,7 @@ impl Runner {
 
     fn apply(&mut self, saved: DiskRecord) -> Result<Outcome> {
         let path = self.disk.stage();
+        let written = self.stage_on_disk.take();
         let text = disk::read(&path, LONGEST_FILE)?;
         if FileHash::of(&text) != saved.hash {
             return Err(Error::Content {
@@ -400,6 +404,7 @@ impl Runner {
                 fault: "not the stage that was saved; remove agent.json beside it: the agent then starts from the store".into(),
             });
         }
+        self.stage_on_disk = written;
         if saved.current.phase == Phase::Send && !saved.current.is_returning() {
             // A node that was replaced does not have the streams yet, and without a store their names are unknown.
             self.losses = self.lost(saved.current).ok().map(|lost| (saved.current.step, lost));
@@ -434,13 +439,16 @@ impl Runner {
     fn prove(&mut self, current: Current) -> Result<Outcome> {
         let mut node = self.node()?;
         let now = Instant::now();
+        self.plans(current)?.stages(current.phase)?;
         let known = self.round.take().filter(|round| round.step == current.step);
         let plans = self.plans(current)?;
-        let stages = plans.stages()?;
+        let stages = plans.stages(current.phase)?;
         let mut round = known.unwrap_or_else(|| ProbeRound {
             step: current.step,
             due: now,
             pause: INTERVAL,
+            has_sent: false,
+            all: stages.new_members.len(),
             missing: stages.new_members.clone(),
         });
         let is_due = round.due <= now;
@@ -448,17 +456,24 @@ impl Runner {
         let probes =
             stages.probes.iter().filter(|(stream, _)| is_due && !unproved.contains(stream));
         let probes: Vec<String> = probes.map(|(_, text)| text.clone()).collect();
-        let all = stages.new_members.len();
         if is_due {
             round.due = now + round.pause;
             round.pause = LONGEST_PAUSE.min(2 * round.pause);
         }
         // Also if a path refuses: the others are not to be flooded.
         let round = self.round.insert(round);
+        let mut refused = None;
         for some in probes.chunks(STREAMS_AT_ONCE) {
             let text = Some(some.concat());
             let file = format!("plan {}", current.to);
-            node.request(&Request::Prove { streams: Vec::new(), text, file })?;
+            let sent = node.request(&Request::Prove { streams: Vec::new(), text, file });
+            refused = refused.or(sent.err());
+        }
+        round.has_sent |= is_due && refused.is_none();
+        match refused {
+            Some(error) => return Err(error.into()),
+            None if !round.has_sent => return Ok(Outcome::Failed),
+            None => {}
         }
         let mut names: Vec<String> =
             round.missing.iter().map(|member| member.stream.clone()).collect();
@@ -474,7 +489,7 @@ impl Runner {
             let input = counted.get(&member.stream).and_then(|inputs| inputs.get(member.member));
             input.is_none_or(|input| *input < PROBES)
         });
-        let missing = round.missing.len();
+        let (all, missing) = (round.all, round.missing.len());
         if let Some(first) = round.missing.first() {
             let what = format!(
                 "step {}: member {} of stream {:?} has not counted its {PROBES} probes, and {} others: a path of plan {} is \
@@ -529,7 +544,7 @@ impl Runner {
 
     /// Lost frames of the streams with new paths.
     fn lost(&mut self, current: Current) -> Result<BTreeMap<String, u64>> {
-        let members = &self.plans(current)?.stages()?.new_members;
+        let members = &self.plans(current)?.stages(current.phase)?.new_members;
         let names: BTreeSet<String> = members.iter().map(|member| member.stream.clone()).collect();
         let names: Vec<String> = names.into_iter().collect();
         let (mut node, mut lost) = (self.node()?, BTreeMap::new());

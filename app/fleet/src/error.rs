@@ -70,6 +70,12 @@ pub(crate) enum Error {
         /// What is missing.
         what: String,
     },
+    /// Files and signed hashes of a plan do not fit together.
+    #[error(
+        "its stage does not have the hash that the controller signed: a file of the plan was removed from the store, or agent \
+         and controller have different versions of onbeat-fleet"
+    )]
+    UnsignedStage,
     /// A text does not have the hash of its signed record.
     #[error(
         "plan {generation}: {what} does not have the hash of its signed record; another program wrote it"

@@ -6,7 +6,7 @@ use onbeat_rollout::store::Store;
 use onbeat_rollout::{Current, Generation, Phase};
 
 use crate::credentials::PublicKey;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::{self, NodeRecords};
 
 /// The stages of a node between two plans, and the hashes that the controller signed for them.
@@ -18,7 +18,7 @@ pub(crate) struct NodePlans {
     change: Option<NodeChange>,
     /// The hash of its file in the old plan.
     file: Option<FileHash>,
-    stages: std::result::Result<Stages, StageRefusal>,
+    stages: std::result::Result<(Stages, [FileHash; 5]), StageRefusal>,
 }
 
 impl NodePlans {
@@ -32,12 +32,16 @@ impl NodePlans {
         let NodeRecords { change, files } = files::node_records(store, public, (from, to), node)?;
         let file = match &files[0] {
             Some((hash, _)) => Some(*hash),
-            None if from == 0 => None,
+            None if from == 0 || change.is_some() => None,
             // Who can write to the store can remove the entry, but invent no manifest.
             None => files::manifest(store, public, from)?.nodes.get(node).copied(),
         };
         let [old, new] = files.each_ref().map(|file| file.as_ref().map(|(_, text)| text.as_str()));
-        Ok(Self { from, to, change, file, stages: Stages::new(node, old, new) })
+        let stages = Stages::new(node, old, new).map(|stages| {
+            let hashes = stages.hashes();
+            (stages, hashes)
+        });
+        Ok(Self { from, to, change, file, stages })
     }
 
     pub(crate) fn are_of(&self, current: Current) -> bool {
@@ -54,7 +58,12 @@ impl NodePlans {
         self.change.as_ref().map_or(&[], |change| &change.unproved)
     }
 
-    pub(crate) fn stages(&self) -> std::result::Result<&Stages, StageRefusal> {
-        self.stages.as_ref().map_err(Clone::clone)
+    /// The stages, if that of this phase has the signed hash: who can write to the store can remove the entry of a file.
+    pub(crate) fn stages(&self, phase: Phase) -> Result<&Stages> {
+        let (stages, hashes) = self.stages.as_ref().map_err(|refusal| refusal.clone())?;
+        match self.signed_hash(phase) == Some(hashes[phase as usize]) {
+            true => Ok(stages),
+            false => Err(Error::UnsignedStage),
+        }
     }
 }

@@ -123,7 +123,7 @@ impl Node {
         pins: Option<PinDirectory>,
         first: bool,
     ) -> Result<Self> {
-        let missing = prepare_present(&mut devices, &config.ports, &mut journal)?;
+        let missing = prepare_present(&mut devices, &config, &mut journal)?;
         check(&devices, &config)?;
         let tables = pins.as_ref().filter(|_| !config.node.backend.is_user_space());
         let tables_since = tables.and_then(PinDirectory::tables_since);
@@ -158,12 +158,12 @@ impl Node {
             wildcards: Vec::new(),
         };
         node.find_peers(&layout.ports, Instant::now());
-        for index in 0..layout.ports.len() {
-            if missing.contains(&index) {
-                node.plane.reserve(&layout.ports[index].name)?;
-            } else {
-                node.attach(&layout, index, options.replace, true)?;
-            }
+        // First: those of a former process keep their slots.
+        for &index in &missing {
+            node.plane.reserve(&layout.ports[index].name)?;
+        }
+        for index in (0..layout.ports.len()).filter(|index| !missing.contains(index)) {
+            node.attach(&layout, index, options.replace, true)?;
         }
         if first {
             node.leave_native_mode(&layout)?;
@@ -456,7 +456,7 @@ impl Node {
                 continue;
             }
             let Ok(link) = self.devices.handle.link(interface) else { continue };
-            if self.port_of(&link.name).is_none() {
+            if self.port_of(&link.name).is_none() && !udev::has_yet_to_name(&link) {
                 self.setup.ports[index].interface = link.name;
             }
         }
@@ -469,7 +469,8 @@ impl Node {
             let link = self.devices.handle.link(&port.interface);
             port.create.is_none() && link.is_err_and(|error| error.is_not_found())
         };
-        is_missing(port) && self.setup.ports.iter().any(|known| known.interface == port.interface)
+        let names = |port: &PortConfig| (port.name.clone(), port.interface.clone());
+        is_missing(port) && self.setup.ports.iter().any(|known| names(known) == names(port))
     }
 
     /// Records that an interface of a port has another name than the file.
@@ -755,16 +756,20 @@ fn remove_pins(pins: PinDirectory) -> Result<()> {
 /// Prepares the interfaces of ports. Returns the numbers of ports whose interface is missing, or has yet to be named.
 ///
 /// # Errors
-/// None of the interfaces of the host is there; one cannot be used.
+/// None of the interfaces of the host is there; one of a station without redundancy is missing; one cannot be used.
 fn prepare_present(
     devices: &mut Devices,
-    ports: &[PortConfig],
+    config: &Config,
     journal: &mut Journal,
 ) -> Result<BTreeSet<usize>> {
+    let ports = &config.ports;
+    let links = config.prp.iter().chain(config.wildcards.iter().map(|wildcard| &wildcard.link));
+    let stations: BTreeSet<usize> = links.map(|link| usize::from(link.host.0)).collect();
     let mut missing = Vec::new();
     for (index, port) in ports.iter().enumerate() {
+        let may_be_missing = port.create.is_none() && !stations.contains(&index);
         match devices.prepare(port, journal) {
-            Err(error) if port.create.is_none() && error.is_missing() => {
+            Err(error) if may_be_missing && error.is_missing() => {
                 missing.push((index, error));
             }
             prepared => drop(prepared?),

@@ -4,10 +4,13 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use onbeat_frer::spec::{
     Egress, Identification, Rewrite, SequenceTag, Stream, TagMatch, VlanAction, VlanMatch,
 };
@@ -25,6 +28,9 @@ const EACH: usize = 5;
 /// Pauses of a request, in which a full queue gets room.
 const PAUSES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// Longest time of a request whose probes wait for the link.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// Paths with dropped probes that an error names.
 const NAMED: usize = 4;
@@ -80,7 +86,8 @@ pub(super) fn prove(node: &Node, names: &[String], text: Option<(&str, &str)>) -
     for stream in streams {
         probes.extend(Probe::of(&mut links, stream)?);
     }
-    let mut sockets = Sockets { node, ports: BTreeMap::new(), pauses: PAUSES };
+    let mut sockets =
+        Sockets { node, ports: BTreeMap::new(), pauses: PAUSES, end: Instant::now() + LONGEST };
     let mut sent = Vec::with_capacity(probes.len());
     for probe in &probes {
         for frame in [&probe.shortest, &probe.longest] {
@@ -90,8 +97,8 @@ pub(super) fn prove(node: &Node, names: &[String], text: Option<(&str, &str)>) -
     let dropping = sockets.dropping()?;
     let mut drops = Vec::new();
     for (probe, frame, left) in &mut sent {
-        if dropping.contains(probe.port.name.as_str()) {
-            // Which frames were dropped is known of one path at a time.
+        if dropping.contains(probe.port.name.as_str()) && frame.len() > SHORTEST {
+            // Which frames were dropped is known of one path at a time. The shortest alone must never prove a path.
             *left = sockets.send_and_count(probe, frame)?;
         }
         if *left < EACH {
@@ -154,7 +161,7 @@ impl fmt::Display for DroppedProbes {
 /// Links of ports, each read once: a request has a thousand paths.
 struct Links<'a> {
     node: &'a Node,
-    known: BTreeMap<&'a str, Option<Link>>,
+    known: BTreeMap<&'a str, Link>,
 }
 
 impl<'a> Links<'a> {
@@ -164,13 +171,11 @@ impl<'a> Links<'a> {
 
     /// The link of a port; an error if its interface does not exist.
     fn of(&mut self, port: &'a PortConfig) -> Result<&Link> {
-        let interface = port.attached_interface();
         let handle = &self.node.devices.handle;
-        let known = self.known.entry(&port.name).or_insert_with(|| handle.link(&interface).ok());
-        match known {
-            Some(link) => Ok(link),
-            None => Ok(known.insert(handle.link(&interface)?)),
-        }
+        Ok(match self.known.entry(&port.name) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(handle.link(&port.attached_interface())?),
+        })
     }
 }
 
@@ -180,6 +185,8 @@ struct Sockets<'a> {
     ports: BTreeMap<&'a str, PortSocket>,
     /// Pauses that are left.
     pauses: u32,
+    /// When a socket without room is an error.
+    end: Instant,
 }
 
 /// A socket at a port.
@@ -231,6 +238,14 @@ impl<'a> Sockets<'a> {
                             continue;
                         }
                     }
+                    // The frames in its transmit queue fill the socket's buffer: the link is slower than this loop.
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        let rest = self.end.saturating_duration_since(Instant::now());
+                        if !has_room(&port.socket, rest) {
+                            return Err(failed(frame.len(), error));
+                        }
+                        continue;
+                    }
                     Err(source) => return Err(failed(frame.len(), source)),
                 }
                 break;
@@ -239,11 +254,12 @@ impl<'a> Sockets<'a> {
         Ok(accepted)
     }
 
-    /// Ports that dropped frames which they had accepted: a veth of a kernel before 6.7 reports no error.
+    /// Ports that may have dropped frames which they had accepted: a veth of a kernel before 6.7 reports no error, and a queue that
+    /// refuses counts no drop.
     fn dropping(&self) -> Result<BTreeSet<&'a str>> {
         let mut dropping = BTreeSet::new();
         for (name, port) in &self.ports {
-            if self.lost(port)? > 0 {
+            if port.refused > 0 || self.lost(port)? > 0 {
                 dropping.insert(*name);
             }
         }
@@ -266,6 +282,13 @@ impl<'a> Sockets<'a> {
         let lost = lost(self)?.saturating_sub(before) as usize;
         Ok(accepted - lost.min(accepted))
     }
+}
+
+/// Waits for room in the buffer of a socket; returns whether there is some.
+fn has_room(socket: &PacketSocket, longest: Duration) -> bool {
+    let timeout = PollTimeout::try_from(longest).unwrap_or(PollTimeout::ZERO);
+    poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)], timeout)
+        .is_ok_and(|ready| ready > 0)
 }
 
 /// The probes of one path.

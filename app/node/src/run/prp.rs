@@ -87,16 +87,20 @@ fn fit_host(
     let rooms = paths.iter().filter_map(|port| Some((mtu(*port)?, *port)));
     let Some((room, narrow)) = rooms.min() else { return Ok(()) };
     let is_missing = paths.iter().any(|port| link(*port).is_none());
-    let made = link(host).filter(|_| is_missing && config.port(host).create.is_some());
-    let own = handle.link(&config.port(host).interface).ok().and_then(|link| link.mac);
+    let existing = link(host).filter(|_| config.port(host).create.is_some());
+    // That of a pair that exists stays, also if a path was missing when it was made.
+    let own = existing.is_some().then(|| handle.link(&config.port(host).interface).ok()?.mac);
+    let made = existing.filter(|_| is_missing);
     let of_paths = || {
-        let [a, b] = [paths[0], paths[1]].map(|port| address(port).unwrap_or_default());
-        host_address(name, a, b)
+        let [a, b] = [paths[0], paths[1]].map(address);
+        // Without any, hosts with nodes of the same name would get the same one.
+        a.or(b)?;
+        Some(host_address(name, a.unwrap_or_default(), b.unwrap_or_default()))
     };
-    let mac = own.filter(|_| made.is_some()).unwrap_or_else(of_paths);
+    let mac = own.flatten().or_else(of_paths);
     let host_mtu = mtu(host);
     let host = usize::from(host.0);
-    config.ports[host].mac.get_or_insert(mac);
+    config.ports[host].mac = config.ports[host].mac.or(mac);
     if config.ports[host].create.is_some() && config.ports[host].mtu.is_none() {
         let most = made.map_or(most, |made| made.mtu.min(most));
         config.ports[host].mtu = Some(room.saturating_sub(TRAILER).min(most));

@@ -19,7 +19,7 @@ use super::prp::PrpUpkeep;
 use super::ptp::PtpMonitor;
 use super::udev;
 use crate::config::{Backend, NodeConfig, PortConfig};
-use crate::control::EventDetail;
+use crate::control::{EventDetail, LinkState};
 
 /// Interval of reading peers while something is wrong with one; a reading is valid for as long.
 const PEER_INTERVAL: Duration = Duration::from_secs(2);
@@ -325,7 +325,10 @@ impl Node {
                 let detached = detached.or_insert_with(|| DetachedProgram::new(now));
                 if detached.retry_at.is_none() {
                     let retry_s = detached.fail(now).as_secs();
-                    self.report_detached(index, None, retry_s);
+                    // A reserved one was reported when it could not be attached.
+                    if self.attached_index(&name).is_some() {
+                        self.report_detached(index, None, retry_s);
+                    }
                 }
                 if self.upkeep.detached[&name].retry_at.is_some_and(|retry_at| retry_at <= now) {
                     self.attach_again(index, now);
@@ -349,12 +352,18 @@ impl Node {
         }
     }
 
-    /// Whether a port's interface is the one that its program was attached to.
+    /// Whether a port's interface is the one that its program was attached to, or one that appeared and could not be attached.
     fn is_there(&self, index: usize) -> bool {
         let port = &self.setup.ports[index];
-        let attached = self.plane.ports().into_iter().find(|known| known.name == port.name);
-        let link = self.devices.handle.link(&port.attached_interface());
-        link.is_ok_and(|link| attached.is_some_and(|attached| attached.ifindex == link.index))
+        let is_known = !self.ports_with(LinkState::Missing).contains(&port.name.as_str());
+        let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return false };
+        self.attached_index(&port.name).map_or(is_known, |attached| attached == link.index)
+    }
+
+    /// The index of the interface to which a port is attached, or was until another process detached it.
+    fn attached_index(&self, name: &str) -> Option<u32> {
+        let known = self.plane.ports().into_iter().find(|known| known.name == name);
+        known.map(|known| known.ifindex)
     }
 
     fn attach_again(&mut self, index: usize, now: Instant) {

@@ -141,8 +141,12 @@ impl Plane {
     /// # Errors
     /// There are too many ports; the pin directory cannot be read.
     pub fn reserve(&mut self, name: &str) -> Result<()> {
-        if !self.ports.contains_key(name) {
+        if self.known_slot(name).is_none() {
             let slot = self.port_slot(name)?;
+            // An earlier process attached it to an interface that has another name now.
+            if let Some(directory) = &self.directory {
+                directory.detach_link(slot, name)?;
+            }
             self.reserved.insert(name.to_owned(), slot);
         }
         Ok(())

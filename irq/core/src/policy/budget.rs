@@ -26,8 +26,8 @@ pub enum Limit {
 const SMOOTHING: f64 = 0.25;
 /// The cost of a packet while it is unknown, in nanoseconds: several times the cost on a slow machine.
 const ASSUMED_NS_PER_PACKET: f64 = 10_000.0;
-/// A limit repays time above the budget, and below it, within this many intervals.
-const REPAY_INTERVALS: f64 = 2.0;
+/// An interval repays this part of what former ones took above the budget, or left below it.
+const REPAID: f64 = 0.5;
 /// A limit is removed when the offered load would cost less than this part of the budget,
 const RELEASE: f64 = 0.9;
 /// in this many consecutive intervals.
@@ -117,7 +117,7 @@ impl Meter {
         let most = if dropped > 0 { budget_ns } else { 0.0 };
         let credit = self.credit_ns + budget_ns - caused.ns as f64;
         self.credit_ns = credit.clamp(-budget_ns, most);
-        self.credit_ns / REPAY_INTERVALS * 1e9 / interval_ns as f64
+        self.credit_ns * REPAID * 1e9 / interval_ns as f64
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
         let mut meter = Meter::new(Budget { ns_per_s: SECOND / 10 });
         intervals(&mut meter, 500_000, 1000, 1);
         let limits = intervals(&mut meter, 500_000, 2000, 30);
-        // By the cost 80,000, and half of the excess is repaid.
+        // By the cost 80,000; the debt is the budget of an interval, of which the next one repays half.
         assert_eq!(limits.first(), Some(&Limit::PacketsPerSecond(40_000)));
         let Some(Limit::PacketsPerSecond(last)) = limits.last() else { panic!("{limits:?}") };
         assert!(last.abs_diff(50_000) < 100, "{last}");
