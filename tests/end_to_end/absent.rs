@@ -42,6 +42,13 @@ fn remove_path1(world: &World) {
     world.handle("a").unwrap().delete("path1").unwrap();
 }
 
+fn start_without_path1(a: &str, b: &str) -> World {
+    let mut world = build(&two_paths(a, b));
+    remove_path1(&world);
+    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
+    world
+}
+
 fn create_path1(world: &World, name: &str) {
     let (near, far) = (world.handle("a").unwrap(), world.handle("b").unwrap());
     let peer = VethEnd::new(name).queues(1, 1).namespace(far.namespace());
@@ -202,9 +209,7 @@ fn an_interface_that_appeared_is_restored_on_exit() {
         return;
     }
     let (a, b) = configurations();
-    let mut world = build(&two_paths(&a, &b));
-    remove_path1(&world);
-    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
+    let mut world = start_without_path1(&a, &b);
     create_path1(&world, "path1");
     wait_present("a");
     world.daemon("a").unwrap().interrupt().unwrap();
@@ -220,9 +225,7 @@ fn an_interface_appears_by_its_alternative_name() {
     }
     let (a, b) = configurations();
     let a = a.replace("interface = \"path1\"", "interface = \"alternative1\"");
-    let mut world = build(&two_paths(&a, &b));
-    remove_path1(&world);
-    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
+    let world = start_without_path1(&a, &b);
     create_path1(&world, "path1");
     assert_eq!(port(&show("a"), "path1").link, LinkState::Missing);
     world.handle("a").unwrap().add_alternative_name("path1", "alternative1").unwrap();
@@ -236,9 +239,7 @@ fn a_reload_refuses_a_new_name_of_no_interface() {
         return;
     }
     let (a, b) = configurations();
-    let mut world = build(&two_paths(&a, &b));
-    remove_path1(&world);
-    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
+    let mut world = start_without_path1(&a, &b);
     let flow = flow(&world);
     let file = "/run/onbeat/lab/a.toml";
     let good = fs::read_to_string(file).unwrap();

@@ -469,8 +469,9 @@ impl Node {
             let link = self.devices.handle.link(&port.interface);
             port.create.is_none() && link.is_err_and(|error| error.is_not_found())
         };
-        let names = |port: &PortConfig| (port.name.clone(), port.interface.clone());
-        is_missing(port) && self.setup.ports.iter().any(|known| names(known) == names(port))
+        let is_same =
+            |known: &PortConfig| known.name == port.name && known.interface == port.interface;
+        is_missing(port) && self.setup.ports.iter().any(is_same)
     }
 
     /// Records that an interface of a port has another name than the file.
