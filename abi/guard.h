@@ -22,6 +22,8 @@ enum guard_size {
 	GUARD_CHANGED = 256,
 	/* Interrupts of one source and CPU in a second that are reported. */
 	GUARD_INTERRUPTS = 100,
+	/* A budget is that of a window of this many nanoseconds, at any rate within. */
+	GUARD_WINDOW_NS = 100000000,
 	/* Maximum number of sources of interrupts, and of words of a set of CPUs. */
 	GUARD_SOURCES = 1024,
 	GUARD_CPU_WORDS = 16,
@@ -122,17 +124,34 @@ struct guard_interrupts {
 	__u8 function[64]; /* name of that of GUARD_CALL, with a 0 at its end */
 };
 
-/* The limit of a process, or of processes that share a budget. */
+/*
+ * The budget of a process, or of processes that share it; written by the loader. The first entry
+ * has the number of all processes without one of their own, and the time at which the last limit
+ * ended.
+ */
 struct guard_limit {
-	__u64 ns_per_packet; /* 0: no limit */
-	__u64 burst_ns;	     /* maximum credit */
-	__u64 number;	     /* those of former processes do not have it */
+	__u64 ns_per_s; /* 0: none */
+	__u64 number;	/* those of former processes do not have it */
+	__u64 ended_ns; /* limits that began until this time have ended */
+};
+
+/*
+ * What the ledger charged to a number, without those of former processes; written by the ledger.
+ * The first entry has the time at which the last limit of any number began.
+ */
+struct guard_spent {
+	__u64 ns;
+	__u64 packets;
+	__u64 window_since_ns;
+	__u64 window_ns;     /* charged in this window */
+	__u64 limited_at_ns; /* when the last limit began */
 };
 
 /* The counters of a limit. */
 struct guard_count {
 	__u64 passed;
 	__u64 dropped;
+	__u64 ns_per_packet; /* the recent cost of a packet */
 };
 
 #endif

@@ -2,5 +2,9 @@
 
 fn main() {
     // Programs do not read all arguments of their tracepoints.
-    onbeat_bpf_build::compile(&["ledger", "abi"], &["irq.h"], &["-Wno-unused-parameter"]);
+    onbeat_bpf_build::compile(
+        &["ledger", "abi"],
+        &["irq.h", "guard.h"],
+        &["-Wno-unused-parameter"],
+    );
 }

@@ -60,6 +60,16 @@ impl UnloadedObject {
         sized.map_err(|source| Error::kernel(format!("size table {table}"), source))
     }
 
+    /// Excludes a table that no loaded program uses.
+    ///
+    /// # Errors
+    /// libbpf refuses it.
+    pub fn omit(&mut self, table: &str) -> Result<()> {
+        let mut tables = self.maps().filter(|known| known.name() == table);
+        let omitted = tables.try_for_each(|mut table| table.set_autocreate(false));
+        omitted.map_err(|source| Error::kernel(format!("omit table {table}"), source))
+    }
+
     /// Replaces the table of the same name by one of another object.
     ///
     /// # Errors

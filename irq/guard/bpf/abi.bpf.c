@@ -11,6 +11,7 @@ EXPORT(guard_socket);
 EXPORT(guard_open_socket);
 EXPORT(guard_thread);
 EXPORT(guard_limit);
+EXPORT(guard_spent);
 EXPORT(guard_count);
 EXPORT(guard_member);
 EXPORT(guard_receiver);

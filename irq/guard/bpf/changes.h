@@ -163,17 +163,6 @@ int BPF_PROG(on_inet_sock_set_state, struct sock *sk, int before, int now)
 	return 0;
 }
 
-/*
- * Processes with the number of a group, by their parents: their time counts, also if they exit
- * before the loader knows them.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, GUARD_WAITING);
-	__type(key, struct irq_owner);
-	__type(value, __u32);
-} inherited SEC(".maps");
-
 /* A new process has the group of its parent: before the loader knows it, it has the limit. */
 static __always_inline void inherit(const struct task_struct *parent,
 				    const struct task_struct *child)

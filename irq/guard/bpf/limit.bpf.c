@@ -64,11 +64,6 @@ struct {
 /* More fragments, or an offset. */
 #define IP_FRAGMENT 0x3fff
 
-/* Written by the loader while the programs run. */
-struct guard_limit limits[GUARD_SLOTS];
-/* The number of limits that are not 0: without any, no packet is inspected. */
-__u32 limited;
-
 struct bucket {
 	struct bpf_spin_lock lock;
 	__u32 epoch;
@@ -77,8 +72,23 @@ struct bucket {
 	__u64 epoch_from_ns;
 	/* Processes that received packets in this epoch, and in the one before. */
 	__u32 active, active_before;
+	/* The start of the limit that this account is of. */
+	__u64 limited_at_ns;
+	/* What the ledger had charged when the account was last corrected. */
+	__u64 spent_ns, spent_packets;
+	/* Packets that have passed since, and the cost assumed for them. */
+	__u64 open_packets, open_ns;
 	struct guard_count count;
 };
+
+/* The credit in time that a limit can accumulate: packets come in bursts. */
+#define BURST_NS 10000000ULL
+
+/* No debt lasts longer: a packet may cost more than the budget of seconds. */
+#define MOST_DEBT_NS 1000000000ULL
+
+/* The cost of a packet while it is unknown: several times that on a slow machine. */
+#define ASSUMED_NS_PER_PACKET 10000
 
 /* Processes that receive nothing for this time leave their share to others. */
 #define EPOCH_NS 100000000ULL
@@ -108,7 +118,7 @@ static __always_inline __u64 earlier(__u64 a, __u64 b)
  * common: a group does not gain by processes in turn.
  */
 static __always_inline __u64 cost_of_share(struct bucket *bucket, struct guard_member *member,
-					   __u64 ns_per_packet, __u64 burst_ns, __u64 now)
+					   __u64 time, __u64 now)
 {
 	__u64 cost, none;
 	__u32 behind;
@@ -122,49 +132,110 @@ static __always_inline __u64 cost_of_share(struct bucket *bucket, struct guard_m
 	behind = bucket->epoch - member->epoch;
 	if (behind)
 		bucket->active++;
-	cost = ns_per_packet * later(later(bucket->active, bucket->active_before), 1);
-	none = earlier(bucket->paid_until_ns, now + burst_ns + cost);
+	cost = earlier(time, MOST_DEBT_NS) * later(later(bucket->active, bucket->active_before), 1);
+	none = earlier(bucket->paid_until_ns, now + BURST_NS + cost);
 	if (behind > 1)
 		member->paid_until_ns = later(member->paid_until_ns, none);
 	member->epoch = bucket->epoch;
 	return cost;
 }
 
+/* The time in which a budget pays for a cost. */
+static __always_inline __u64 time_for(__u64 cost_ns, __u64 ns_per_s)
+{
+	return earlier(cost_ns, 1000000000) * 1000000000 / ns_per_s;
+}
+
+/* Opens the account of a limit that has begun: the budget of its first window is used up. */
+static __always_inline void open_account(struct bucket *bucket, const struct guard_spent *spent,
+					 __u64 now)
+{
+	bucket->limited_at_ns = spent->limited_at_ns;
+	bucket->paid_until_ns = spent->window_since_ns + GUARD_WINDOW_NS;
+	bucket->spent_ns = spent->ns;
+	bucket->spent_packets = spent->packets;
+	bucket->open_packets = 0;
+	bucket->open_ns = 0;
+	bucket->count.ns_per_packet =
+	    spent->packets ? spent->ns / spent->packets : ASSUMED_NS_PER_PACKET;
+}
+
+/*
+ * Replaces the assumed cost of packets by what the ledger has charged for them: the limit is one of
+ * time, whatever a packet costs. Packets that are never charged keep the assumed cost.
+ */
+static __always_inline void correct(struct bucket *bucket, const struct guard_spent *spent,
+				    __u64 ns_per_s, __u64 now)
+{
+	__u64 ns = spent->ns - bucket->spent_ns, packets = spent->packets - bucket->spent_packets;
+	__u64 ended = earlier(packets, bucket->open_packets), assumed = bucket->open_ns;
+
+	if (!packets)
+		return;
+	if (ended < bucket->open_packets)
+		assumed = assumed / bucket->open_packets * ended;
+	bucket->spent_ns = spent->ns;
+	bucket->spent_packets = spent->packets;
+	bucket->open_packets -= ended;
+	bucket->open_ns -= assumed;
+	bucket->count.ns_per_packet = (3 * bucket->count.ns_per_packet + ns / packets) / 4;
+	if (ns > assumed)
+		bucket->paid_until_ns =
+		    earlier(later(bucket->paid_until_ns, now) + time_for(ns - assumed, ns_per_s),
+			    now + MOST_DEBT_NS);
+	else
+		bucket->paid_until_ns -=
+		    earlier(bucket->paid_until_ns, time_for(assumed - ns, ns_per_s));
+}
+
 /*
  * Whether a packet may pass: GCRA, the virtual scheduling algorithm. It passes within the share of
- * its process, or by credit that others leave. The first uses the common credit as well, so that
- * all together keep the limit.
+ * its process, or by credit that others leave. The first uses the common credit as well, and has
+ * another burst of it, so that all together keep the limit.
  */
 static __always_inline bool may_pass(const struct guard_receiver *receiver)
 {
-	__u32 slot = receiver->number & (GUARD_SLOTS - 1), pid = receiver->pid;
-	volatile struct guard_limit *limit = &limits[slot];
-	__u64 ns_per_packet = limit->ns_per_packet, burst_ns = limit->burst_ns;
-	__u64 now = bpf_ktime_get_ns(), until, cost;
+	__u32 slot = slot_of(receiver->number), pid = receiver->pid;
+	volatile struct guard_limit *budget = limit_at(slot);
+	volatile struct guard_spent *account = spent_at(slot);
 	struct guard_member *member;
+	struct guard_spent spent;
 	struct bucket *bucket;
+	__u64 now, ns_per_s, until, time, cost;
 	bool pass;
 
 	/* Of an earlier process, whose socket another one may have by now. */
-	if (!ns_per_packet || limit->number != receiver->number)
+	if (!budget || !account || budget->number != receiver->number)
+		return true;
+	ns_per_s = budget->ns_per_s;
+	if (!ns_per_s || account->limited_at_ns <= budget->ended_ns)
 		return true;
 	bucket = bpf_map_lookup_elem(&buckets, &slot);
 	if (!bucket)
 		return true;
 	/* None: it has exited, or there was no room for it. */
 	member = bpf_map_lookup_elem(&numbers, &pid);
+	now = bpf_ktime_get_ns();
 	bpf_spin_lock(&bucket->lock);
+	spent = *account;
+	if (bucket->limited_at_ns != spent.limited_at_ns)
+		open_account(bucket, &spent, now);
+	else
+		correct(bucket, &spent, ns_per_s, now);
+	time = time_for(bucket->count.ns_per_packet, ns_per_s);
 	until = later(bucket->paid_until_ns, now);
-	pass = until - now <= burst_ns;
-	if (member) {
-		cost = cost_of_share(bucket, member, ns_per_packet, burst_ns, now);
-		if (later(member->paid_until_ns, now) - now <= burst_ns) {
+	pass = until - now <= BURST_NS;
+	if (member && until - now <= 2 * BURST_NS) {
+		cost = cost_of_share(bucket, member, time, now);
+		if (later(member->paid_until_ns, now) - now <= BURST_NS) {
 			member->paid_until_ns = later(member->paid_until_ns, now) + cost;
 			pass = true;
 		}
 	}
 	if (pass) {
-		bucket->paid_until_ns = until + ns_per_packet;
+		bucket->paid_until_ns = earlier(until + time, now + MOST_DEBT_NS);
+		bucket->open_packets++;
+		bucket->open_ns += bucket->count.ns_per_packet;
 		bucket->count.passed++;
 	} else {
 		bucket->count.dropped++;
@@ -282,10 +353,19 @@ static __always_inline bool may_enter(void *ctx, enum stage stage, __be16 protoc
 	return !receiver.number || may_pass(&receiver);
 }
 
+/* Without any limit, no packet is inspected. */
+static __always_inline bool any_limited(void)
+{
+	volatile struct guard_limit *budget = limit_at(0);
+	volatile struct guard_spent *account = spent_at(0);
+
+	return budget && account && account->limited_at_ns > budget->ended_ns;
+}
+
 SEC("tcx/ingress")
 int guard_ingress(struct __sk_buff *skb)
 {
-	if (!*(volatile __u32 *)&limited)
+	if (!any_limited())
 		return TC_ACT_UNSPEC;
 	return may_enter(skb, AT_TC, skb->protocol, ETH_HLEN) ? TC_ACT_UNSPEC : TC_ACT_SHOT;
 }
@@ -298,7 +378,7 @@ int guard_xdp(struct xdp_md *ctx)
 	struct vlan vlan;
 	__be16 protocol;
 
-	if (!*(volatile __u32 *)&limited)
+	if (!any_limited())
 		return XDP_PASS;
 	if (!load(ctx, AT_XDP, 0, &eth, sizeof(eth)))
 		return XDP_PASS;

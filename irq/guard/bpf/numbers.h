@@ -14,12 +14,6 @@
 
 #define SOCK_DGRAM 2
 
-/*
- * The number of all processes without an entry there, while the table is full; 0: it is not.
- * Written by the loader.
- */
-__u32 number_of_others;
-
 /* The process that has a socket open that no process has read; freed with the socket. */
 struct opener {
 	__u32 pid;
@@ -57,7 +51,7 @@ static __always_inline void set_number(void *sk, __u32 pid)
 	struct guard_member *member = bpf_map_lookup_elem(&numbers, &pid);
 	struct guard_receiver receiver = {.pid = pid};
 
-	receiver.number = member ? member->number : *(volatile __u32 *)&number_of_others;
+	receiver.number = member ? member->number : number_of_others();
 	set_receiver(sk, receiver);
 }
 

@@ -96,7 +96,7 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
 	 * The socket has the limit of its process before a scan reaches it, and no longer that of
 	 * the process that opened it.
 	 */
-	if (has_number || *(volatile __u32 *)&number_of_others ||
+	if (has_number || number_of_others() ||
 	    (!known && bpf_sk_storage_get(&openers, sk, NULL, 0)))
 		set_number(sk, pid);
 	return 0;

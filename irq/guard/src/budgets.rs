@@ -11,12 +11,11 @@ use super::limiter::{Count, Limiter};
 use super::numbers::{Group, Numbers};
 use super::walk::Walk;
 use crate::Result;
-use crate::abi::guard_receiver;
 use onbeat_irq::names::describe;
 use onbeat_irq::{Meter as Ledger, Tracer};
 use onbeat_irq_core::charge::{Accounts, Amount, Attribution, Cause, Process};
 use onbeat_irq_core::names::Octets;
-use onbeat_irq_core::policy::{Limit, Meter};
+use onbeat_irq_core::policy::{Budget, Limit, Meter, Offer};
 
 /// Shortest interval over which costs are measured, in nanoseconds.
 const INTERVAL_NS: u64 = 100_000_000;
@@ -34,8 +33,6 @@ pub(super) struct Budgets {
     numbers: Numbers,
     meters: BTreeMap<u32, LimitMeter>,
     processes: BTreeMap<Process, BudgetedProcess>,
-    /// Numbers of processes that exited in this interval.
-    exited: BTreeMap<Process, u32>,
     without_budget: BTreeSet<Process>,
     /// Living processes that read sockets and are not part of a complete scan yet, each with the number of
     /// complete walks over threads when it was recorded.
@@ -61,6 +58,7 @@ pub(super) struct Budgets {
 /// The meter of a limit: that of a process, or of all processes that share its number.
 #[derive(Debug)]
 struct LimitMeter {
+    budget: Budget,
     meter: Meter,
     last: Count,
 }
@@ -75,12 +73,10 @@ struct BudgetedProcess {
 impl Budgets {
     pub(super) fn new(config: &Config, netns: u32, walk: &Walk, now_ns: u64) -> Result<Self> {
         let table_size = walk.table_size();
-        let limiter = Limiter::new(&walk.numbers_of_sockets(), config.drop_at)?;
-        let tracer = match config.ledger_rows {
-            Some(rows) => Tracer::start_with_rows(rows)?,
-            None => Tracer::start()?,
-        };
-        let ledger = Ledger::new(tracer);
+        let tables = walk.tables_of_budgets();
+        let limiter = Limiter::new(&tables, config.drop_at)?;
+        let charged = onbeat_irq::Budgets { tables: &tables, netns };
+        let ledger = Ledger::new(Tracer::start_with_budgets(charged, config.ledger_rows)?);
         Ok(Self {
             numbers: Numbers::new(config.budgets.len(), Limiter::SLOTS),
             rules: config.budgets.clone(),
@@ -89,7 +85,6 @@ impl Budgets {
             limiter,
             meters: BTreeMap::new(),
             processes: BTreeMap::new(),
-            exited: BTreeMap::new(),
             without_budget: BTreeSet::new(),
             readers: BTreeMap::new(),
             any_reads: false,
@@ -149,20 +144,11 @@ impl Budgets {
         self.complete = unrecorded_ns == 0;
 
         let mut by_process = caused(&interval.total(), self.netns);
-        let mut by_number: HashMap<u32, Amount> = HashMap::new();
-        for (receiver, amount) in unread {
-            match self.process_of(receiver.pid) {
-                Some(process) => by_process.entry(process).or_default().add(amount),
-                // It has exited.
-                None => by_number.entry(receiver.number).or_default().add(amount),
+        for (pid, amount) in unread {
+            if let Some(process) = self.process_of(pid) {
+                by_process.entry(process).or_default().add(amount);
             }
         }
-        for (process, caused) in &by_process {
-            if let Some(number) = self.number_of(walk, *process)? {
-                by_number.entry(number).or_default().add(*caused);
-            }
-        }
-        self.exited.clear();
         for (process, budgeted) in &mut self.processes {
             let caused = by_process.get(process).copied().unwrap_or_default();
             budgeted.usage.caused_ns_per_s =
@@ -170,14 +156,24 @@ impl Budgets {
         }
         let mut limits: HashMap<u32, (Limit, u64)> = HashMap::new();
         for (number, metered) in &mut self.meters {
-            let caused = by_number.get(number).copied().unwrap_or_default();
             let count = self.limiter.count(*number)?;
-            let dropped = count.dropped - metered.last.dropped;
-            metered.last = count;
-            let limit = metered.meter.observe(interval_ns, caused, dropped, self.complete);
-            self.limiter.limit(*number, limit)?;
+            let Count { spent_ns, ns_per_packet, .. } = count;
+            let last = std::mem::replace(&mut metered.last, count);
+            let caused_ns = spent_ns.saturating_sub(last.spent_ns);
+            let dropped = count.dropped - last.dropped;
+            let offer = Offer { interval_ns, caused_ns, dropped, ns_per_packet };
+            let limited = self.limiter.is_limited(*number);
+            let limit = if metered.meter.ends(limited.then_some(offer)) {
+                self.limiter.end_limit(*number);
+                Limit::None
+            } else if limited {
+                metered.budget.limit(ns_per_packet)
+            } else {
+                Limit::None
+            };
             limits.insert(*number, (limit, count.dropped));
         }
+        self.limiter.inspect(limits.values().any(|(limit, _)| *limit != Limit::None));
         for (process, budgeted) in &mut self.processes {
             let assigned = self.numbers.get(*process);
             if let Some(&(limit, dropped)) = assigned.and_then(|one| limits.get(&one.number)) {
@@ -187,19 +183,19 @@ impl Budgets {
         }
         let is_unused = |number| limits.get(&number).is_none_or(|(limit, _)| *limit == Limit::None);
         for number in self.numbers.free(is_unused) {
-            self.end_limit(number)?;
+            self.remove_limit(number);
         }
         Ok(())
     }
 
-    /// Time for datagram sockets that no process has read, each with the only process that has it open. Other users
+    /// Time for datagram sockets that no process has read, each by the only process that has it open. Other users
     /// decide their number: the rest of an interval does not count.
     fn caused_unread(
         &self,
         walk: &Walk,
         accounts: &Accounts,
         slice: &TimeSlice,
-    ) -> Result<Vec<(guard_receiver, Amount)>> {
+    ) -> Result<Vec<(u32, Amount)>> {
         let mut unread = Vec::new();
         for (cause, amount) in &accounts.caused {
             let Cause::Socket { cookie, device } = cause else { continue };
@@ -210,7 +206,7 @@ impl Budgets {
             let is_read = owner.is_some_and(|owner| owner.by == Attribution::Reader);
             if device.netns == self.netns && !is_read {
                 let receiver = walk.receiver(*cookie)?.filter(|receiver| receiver.number != 0);
-                unread.extend(receiver.map(|receiver| (receiver, *amount)));
+                unread.extend(receiver.map(|receiver| (receiver.pid, *amount)));
             }
         }
         Ok(unread)
@@ -225,15 +221,6 @@ impl Budgets {
     /// Processes whose number has changed since the last call: their sockets still have the former one.
     pub(super) fn numbered(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.numbered)
-    }
-
-    /// The number of a process that caused time, also if it exited before it was known.
-    fn number_of(&self, walk: &Walk, process: Process) -> Result<Option<u32>> {
-        let known = self.numbers.get(process).map(|assigned| assigned.number);
-        match known.or_else(|| self.exited.get(&process).copied()) {
-            None if !self.without_budget.contains(&process) => walk.inherited_number(process),
-            known => Ok(known),
-        }
     }
 
     /// Assigns numbers to new processes, and releases those of processes that have exited or changed their
@@ -301,9 +288,6 @@ impl Budgets {
         let gone: Vec<Process> =
             self.numbers.processes().filter(|process| !alive.contains_key(process)).collect();
         for process in gone {
-            if let Some(assigned) = self.numbers.get(process) {
-                self.exited.insert(process, assigned.number);
-            }
             self.release(walk, process)?;
         }
         Ok(())
@@ -422,8 +406,10 @@ impl Budgets {
         let number = assigned.number;
         let budget = self.rules[assigned.rule].budget;
         let count = self.limiter.count(number)?;
-        let meter = || LimitMeter { meter: Meter::new(budget), last: count };
-        self.meters.entry(number).or_insert_with(meter);
+        self.meters.entry(number).or_insert_with(|| {
+            self.limiter.set_budget(number, budget);
+            LimitMeter { budget, meter: Meter::new(budget), last: count }
+        });
         let usage = Usage {
             process,
             command: command.to_string(),
@@ -444,14 +430,14 @@ impl Budgets {
         let Some(assigned) = self.numbers.release(process) else { return Ok(()) };
         // That of several processes outlives each of them.
         if self.numbers.is_free(assigned.number) {
-            self.end_limit(assigned.number)?;
+            self.remove_limit(assigned.number);
         }
         walk.remove_number(process.pid)
     }
 
-    fn end_limit(&mut self, number: u32) -> Result<()> {
+    fn remove_limit(&mut self, number: u32) {
         self.meters.remove(&number);
-        self.limiter.limit(number, Limit::None)
+        self.limiter.remove_budget(number);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Drops packets that exceed a limit: loads bpf/limit.bpf.c, sets its table, reads its counts.
+//! Drops packets above a budget: loads bpf/limit.bpf.c, sets budgets, reads its counts. The ledger begins limits.
 //!
 //! Its programs are removed with the [`Limiter`], or with the process.
 
@@ -6,22 +6,23 @@ use std::collections::BTreeSet;
 use std::mem::offset_of;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use libbpf_rs::libbpf_sys as sys;
-use libbpf_rs::{Map, MapCore, MapFlags};
-use onbeat_bpf::{Link, Object, PlainData};
+use libbpf_rs::{Map, MapCore, MapFlags, MapHandle};
+use onbeat_bpf::{Link, MappedArray, Object, PlainData};
+use onbeat_realtime::clock::now_ns;
 
 use super::config::DropPoint;
-use crate::abi::{guard_count, guard_limit, guard_size};
+use crate::abi::{guard_count, guard_limit, guard_size, guard_spent};
 use crate::error::{Error, Result};
-use onbeat_irq_core::policy::Limit;
+use onbeat_irq_core::policy::Budget;
 
 static LIMIT: &[u8] = onbeat_bpf::bpf_object!("limit.bpf.o");
 
 onbeat_bpf::bpf_skeleton!(skeleton, "limit.skel.rs");
 
-use skeleton::types::{bss, bucket};
+use skeleton::types::bucket;
 
 /// The programs.
 const AT_TC: &str = "guard_ingress";
@@ -30,14 +31,19 @@ const AT_XDP: &str = "guard_xdp";
 /// Native mode only: in the stack, tc ingress does the same at lower cost.
 const XDP_FLAGS: u32 = sys::XDP_FLAGS_DRV_MODE;
 
-/// The credit that a process can accumulate while it receives less than its limit: packets come in bursts.
-const BURST: Duration = Duration::from_millis(10);
+/// The word of [`guard_limit`] with the end of limits.
+const ENDED: usize = offset_of!(guard_limit, ended_ns) / size_of::<u64>();
 
-/// Packets of a process.
+/// What a number has used since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Count {
+    /// Time that the ledger charged.
+    pub(super) spent_ns: u64,
+    /// Packets passed and dropped while it was limited.
     pub(super) passed: u64,
     pub(super) dropped: u64,
+    /// The recent cost of a packet; before any limit the mean.
+    pub(super) ns_per_packet: u64,
 }
 
 /// The programs that process devices' packets.
@@ -46,8 +52,8 @@ pub(super) struct Limiter {
     object: Object,
     drop_at: DropPoint,
     links: Vec<(u32, Link)>,
-    /// By slot: its number, and the time for each packet.
-    limits: Vec<(u32, u64)>,
+    limits: MappedArray<guard_limit>,
+    spent: MappedArray<guard_spent>,
     addresses: BTreeSet<Ipv6Addr>,
 }
 
@@ -55,19 +61,24 @@ impl Limiter {
     /// The number of limits. A number of processes has the limit of its remainder.
     pub(super) const SLOTS: u32 = guard_size::GUARD_SLOTS.0;
 
-    /// Attached to no device yet. `numbers` are the tables with the number of each socket.
-    pub(super) fn new(numbers: &[Map<'_>], drop_at: DropPoint) -> Result<Self> {
+    /// Attached to no device yet. `tables` are those of budgets.
+    pub(super) fn new(tables: &[Map<'_>], drop_at: DropPoint) -> Result<Self> {
         let object = Object::load(LIMIT, "the program of budgets", |object| {
             if drop_at != DropPoint::Xdp {
                 object.skip(AT_XDP);
             }
-            numbers.iter().try_for_each(|table| object.share(table))
+            tables.iter().try_for_each(|table| object.share(table))
         })?;
+        let handle = |name: &str| {
+            let handle = MapHandle::try_from(&object.map(name));
+            handle.map_err(|source| Error::kernel(format!("map the table {name}"), source))
+        };
         Ok(Self {
+            limits: MappedArray::new(&handle("limits")?)?,
+            spent: MappedArray::new(&handle("spent")?)?,
             object,
             drop_at,
             links: Vec::new(),
-            limits: vec![(0, 0); Self::SLOTS as usize],
             addresses: BTreeSet::new(),
         })
     }
@@ -129,47 +140,64 @@ impl Limiter {
         })
     }
 
-    /// Sets the packet rate that the process with a number may receive.
-    pub(super) fn limit(&mut self, number: u32, limit: Limit) -> Result<()> {
-        let ns_per_packet = match limit {
-            Limit::None => 0,
-            Limit::PacketsPerSecond(packets) => 1_000_000_000 / packets.clamp(1, 1_000_000_000),
-        };
-        let slot = slot(number);
-        if std::mem::replace(&mut self.limits[slot], (number, ns_per_packet))
-            == (number, ns_per_packet)
-        {
-            return Ok(());
-        }
-        let failed = |source| Error::kernel("set the limit of a process", source);
-        let mut value = self.object.variables().map_err(failed)?;
-        let limit =
-            guard_limit { ns_per_packet, burst_ns: BURST.as_nanos() as u64, number: number.into() };
-        let at = offset_of!(bss, limits) + slot * size_of::<guard_limit>();
-        value[at..][..size_of::<guard_limit>()].copy_from_slice(limit.octets());
-        let limited = self.limits.iter().filter(|(_, limit)| *limit != 0).count() as u32;
-        value[offset_of!(bss, limited)..][..4].copy_from_slice(&limited.to_ne_bytes());
-        self.object.set_variables(&[(0, &value)]).map_err(failed)
+    /// Gives a number a budget: it is limited when the ledger finds that it exceeds the budget.
+    pub(super) fn set_budget(&self, number: u32, budget: Budget) {
+        let Budget { ns_per_s } = budget;
+        let limit = guard_limit { ns_per_s, number: number.into(), ended_ns: now_ns() };
+        self.limits.set(slot(number), &limit);
     }
 
-    /// The packets passed and dropped since the start.
+    pub(super) fn remove_budget(&self, number: u32) {
+        self.limits.set(slot(number), &guard_limit::default());
+    }
+
+    /// Whether a number's packets are limited since the ledger found that they exceed the budget.
+    pub(super) fn is_limited(&self, number: u32) -> bool {
+        let limit = self.limits.get(slot(number));
+        limit.number == u64::from(number)
+            && self.spent.get(slot(number)).limited_at_ns > limit.ended_ns
+    }
+
+    /// Begins the limit of a number, as the ledger does for packets of this cost.
+    #[cfg(test)]
+    pub(super) fn begin_limit(&self, number: u32, ns_per_packet: u64) {
+        let limited_at_ns = now_ns();
+        let begun = guard_spent { limited_at_ns, ..guard_spent::default() };
+        self.spent.set(slot(number), &guard_spent { ns: ns_per_packet, packets: 1, ..begun });
+        self.spent.set(0, &begun);
+    }
+
+    /// Ends the limit of a number, unless it begins now.
+    pub(super) fn end_limit(&self, number: u32) {
+        self.limits.entry(slot(number))[ENDED].store(now_ns(), Ordering::Relaxed);
+    }
+
+    /// Packets are inspected while any number is limited, and from the start of the next limit on.
+    pub(super) fn inspect(&self, any_limited: bool) {
+        let ended_ns = if any_limited { 0 } else { now_ns() };
+        self.limits.entry(0)[ENDED].store(ended_ns, Ordering::Relaxed);
+    }
+
+    /// The time and the packets of a number.
     pub(super) fn count(&self, number: u32) -> Result<Count> {
         let octets = self
             .object
             .map("buckets")
-            .lookup(&(slot(number) as u32).to_ne_bytes(), MapFlags::ANY)
+            .lookup(&slot(number).to_ne_bytes(), MapFlags::ANY)
             .map_err(|source| Error::kernel("read the counts of dropped packets", source))?
             .unwrap_or_default();
         let count = octets.get(offset_of!(bucket, count)..).unwrap_or_default();
-        let guard_count { passed, dropped } = guard_count::from_octets(count)
+        let guard_count { passed, dropped, ns_per_packet } = guard_count::from_octets(count)
             .ok_or(onbeat_irq::Error::Foreign { table: "buckets", octets: octets.len() })?;
-        Ok(Count { passed, dropped })
+        let guard_spent { ns, packets, .. } = self.spent.get(slot(number));
+        let ns_per_packet = if ns_per_packet == 0 { ns / packets.max(1) } else { ns_per_packet };
+        Ok(Count { spent_ns: ns, passed, dropped, ns_per_packet })
     }
 }
 
 /// The slot of a number.
-fn slot(number: u32) -> usize {
-    (number % Limiter::SLOTS) as usize
+fn slot(number: u32) -> u32 {
+    number % Limiter::SLOTS
 }
 
 /// The name of an interface; the index if it was just removed.

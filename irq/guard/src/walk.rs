@@ -5,13 +5,14 @@ use std::io::{ErrorKind, Read};
 use std::mem::offset_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use libbpf_rs::ErrorKind as Kind;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, ProgramMut};
-use onbeat_bpf::{Object, PlainData};
+use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, MapHandle, ProgramMut};
+use onbeat_bpf::{MappedArray, Object, PlainData};
 
 use super::TimeSlice;
 use super::candidates::{Reader, Scan, Socket, Thread, WaitingThread};
@@ -19,7 +20,8 @@ use super::changes::{Changes, Reports};
 use super::config::{Config, Namespaces};
 use super::foreign;
 use crate::abi::{
-    guard_interrupts, guard_member, guard_receiver, guard_socket, guard_thread, irq_owner,
+    guard_interrupts, guard_limit, guard_member, guard_receiver, guard_socket, guard_thread,
+    irq_owner,
 };
 use crate::error::{Error, Result};
 use onbeat_irq_core::charge::Process;
@@ -47,8 +49,8 @@ pub(super) struct Walk {
     thread_walks: u32,
     /// Incremented when processes receive numbers.
     numbering: u32,
-    /// The number of all processes without their own.
-    others: u32,
+    /// The first entry has the number of all processes without their own.
+    limits: MappedArray<guard_limit>,
     /// `None`: this kernel does not report all changes.
     changes: Option<Changes>,
     _reads: Option<Link>,
@@ -82,6 +84,8 @@ impl Walk {
             reports.prepare(object);
             config.process_rows.map_or(Ok(()), |rows| object.set_entries("numbers", rows))
         })?;
+        let limits = MapHandle::try_from(&object.map("limits"))
+            .map_err(|source| Error::kernel("map the table of limits", source))?;
         let files = Slices::new(&object, "each_file")?;
         let tasks = Slices::new(&object, "each_task")?;
         let reads = reports_reads
@@ -99,7 +103,7 @@ impl Walk {
             threads: Vec::new(),
             thread_walks: 0,
             numbering: 0,
-            others: 0,
+            limits: MappedArray::new(&limits)?,
             changes,
             _reads: reads,
             _foreign: foreign,
@@ -285,14 +289,12 @@ impl Walk {
     /// Applies the numbers of readers to their sockets at the next read; `others` is the number of all
     /// processes without their own, 0: none.
     pub(super) fn publish_numbers(&mut self, others: u32) -> Result<()> {
-        if others != self.others {
-            (self.others, self.numbering) = (others, self.numbering.wrapping_add(1));
+        let number = &self.limits.entry(0)[offset_of!(guard_limit, number) / size_of::<u64>()];
+        if number.swap(others.into(), Ordering::Relaxed) != u64::from(others) {
+            self.numbering = self.numbering.wrapping_add(1);
         }
         self.object
-            .set_variables(&[
-                (offset_of!(bss, number_of_others), &self.others.to_ne_bytes()),
-                (offset_of!(bss, numbering), &self.numbering.to_ne_bytes()),
-            ])
+            .set_variables(&[(offset_of!(bss, numbering), &self.numbering.to_ne_bytes())])
             .map_err(|source| Error::kernel("publish the numbers of processes", source))
     }
 
@@ -304,9 +306,10 @@ impl Walk {
         Ok(receiver.and_then(|octets| guard_receiver::from_octets(&octets)))
     }
 
-    /// The tables of sockets' receivers, and of processes with a number.
-    pub(super) fn numbers_of_sockets(&self) -> [Map<'_>; 3] {
-        ["slots", "cookies", "numbers"].map(|name| self.object.map(name))
+    /// The tables that limits and the ledger use as well.
+    pub(super) fn tables_of_budgets(&self) -> [Map<'_>; 6] {
+        let names = ["slots", "cookies", "inherited", "limits", "spent", "numbers"];
+        names.map(|name| self.object.map(name))
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "merge.h"
 #include "names.h"
+#include "spend.h"
 
 /*
  * Functions with loops are not static: the verifier checks each of these once, by itself, instead
@@ -17,6 +18,8 @@ __noinline int charge(struct cpu *cpu, const struct irq_key *key, __u64 ns, __u6
 
 	if (!cpu || !key || (!ns && !packets))
 		return 0;
+	if (is_spent(key))
+		spend(key, ns, packets);
 	amount = bpf_map_lookup_elem(&rows, key);
 	if (!amount) {
 		bpf_map_update_elem(&rows, key, &none, BPF_NOEXIST);

@@ -14,4 +14,4 @@ pub mod host;
 pub mod names;
 
 pub use error::{Error, Result};
-pub use tracer::{CostMeter, Events, Losses, Meter, Sampler, Ticks, Tracer};
+pub use tracer::{Budgets, CostMeter, Events, Losses, Meter, Sampler, Ticks, Tracer};

@@ -14,7 +14,7 @@ mod budget;
 mod priority;
 mod rank;
 
-pub use budget::{Budget, Limit, Meter};
+pub use budget::{Budget, Limit, Meter, Offer};
 pub use priority::{Change, ConfigError, Policy, Reason, Settings};
 pub use rank::{ParseRankError, Rank};
 

@@ -91,7 +91,7 @@ impl World {
     }
 
     fn number_of_socket(&self) -> Option<u32> {
-        let [slots, ..] = self.walk.numbers_of_sockets();
+        let [slots, ..] = self.walk.tables_of_budgets();
         let number = slots.lookup(&self.socket.as_raw_fd().to_ne_bytes(), MapFlags::ANY);
         let receiver = number.unwrap().map(|octets| guard_receiver::from_octets(&octets).unwrap());
         receiver.map(|receiver| receiver.number)
@@ -252,7 +252,7 @@ fn a_child_without_a_rule_does_not_keep_the_number_of_its_parent() {
         world.number_of_socket()
     };
     let number_of_child = |world: &World| {
-        let [.., numbers] = world.walk.numbers_of_sockets();
+        let [.., numbers] = world.walk.tables_of_budgets();
         numbers.lookup(&pid.to_ne_bytes(), MapFlags::ANY).unwrap()
     };
     assert_eq!(read_by_child(&world), Some(assigned));
@@ -280,12 +280,13 @@ fn a_limit_is_for_sockets_of_its_number_only() {
     let World { namespace, budgets: Budgets { limiter, .. }, .. } = &mut world;
     namespace.run(|| limiter.set_devices(&[1])).unwrap().unwrap();
     limiter.set_addresses(["127.0.0.1".parse().unwrap()].into_iter()).unwrap();
-    let [slots, ..] = world.walk.numbers_of_sockets();
+    let [slots, ..] = world.walk.tables_of_budgets();
     let receiver = guard_receiver { number: NUMBER, pid: 4_000_001 };
     let key = world.socket.as_raw_fd().to_ne_bytes();
     slots.update(&key, receiver.octets(), MapFlags::ANY).unwrap();
-    let mut received_with = |number| {
-        world.budgets.limiter.limit(number, Limit::PacketsPerSecond(1)).unwrap();
+    let received_with = |number| {
+        world.budgets.limiter.set_budget(number, Budget { ns_per_s: 1_000 });
+        world.budgets.limiter.begin_limit(number, 1_000);
         for _ in 0..PACKETS {
             let _ = world.socket.send(&[0]);
         }
@@ -308,11 +309,13 @@ fn members_of_a_group_share_its_limit_equally() {
     let attached = namespace.run(|| limiter.set_devices(&[1])).unwrap();
     attached.unwrap();
     limiter.set_addresses(["127.0.0.1".parse().unwrap()].into_iter()).unwrap();
-    limiter.limit(NUMBER, Limit::PacketsPerSecond(500)).unwrap();
+    // 500 packets/s.
+    limiter.set_budget(NUMBER, Budget { ns_per_s: 500_000 });
+    limiter.begin_limit(NUMBER, 1_000);
     let sockets = [GREEDY, MODEST].map(|pid| {
         assert!(world.walk.number(pid, NUMBER, true).unwrap());
         let socket = world.another_socket();
-        let [slots, ..] = world.walk.numbers_of_sockets();
+        let [slots, ..] = world.walk.tables_of_budgets();
         let receiver = guard_receiver { number: NUMBER, pid };
         let key = socket.as_raw_fd().to_ne_bytes();
         slots.update(&key, receiver.octets(), MapFlags::ANY).unwrap();

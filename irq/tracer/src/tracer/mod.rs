@@ -81,6 +81,18 @@ const AT_PACKETS: [&str; 11] = [
     ON_SOCK_RECV_LENGTH,
 ];
 
+/// The tables of budgets (bpf/budgets.h), which a guard has.
+const OF_BUDGETS: [&str; 5] = ["cookies", "numbers", "inherited", "limits", "spent"];
+
+/// Budgets to which the ledger charges time.
+#[derive(Debug, Clone, Copy)]
+pub struct Budgets<'g> {
+    /// The tables of the guard, by name; others are ignored.
+    pub tables: &'g [Map<'g>],
+    /// The network namespace whose devices' packets count.
+    pub netns: u32,
+}
+
 /// Records that a tracer writes besides the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Records {
@@ -138,16 +150,19 @@ impl Tracer {
     /// # Errors
     /// [`Error::Bpf`], also without permission to load programs.
     pub fn start() -> Result<Self> {
-        Self::start_with_rows(row_count()?)
+        let mut tracer = Self::load(Records::None, row_count()?, None)?;
+        tracer.attach()?;
+        Ok(tracer)
     }
 
-    /// As [`Tracer::start`], with a table of this many rows: time that finds no room in it is in
-    /// [`Losses::unrecorded_ns`] only.
+    /// As [`Tracer::start`], and charges time to budgets as well. `rows`: the size of the table; time that finds no room
+    /// in it is in [`Losses::unrecorded_ns`], and in its budget.
     ///
     /// # Errors
     /// As [`Tracer::start`].
-    pub fn start_with_rows(rows: u32) -> Result<Self> {
-        let mut tracer = Self::load(Records::None, rows)?;
+    pub fn start_with_budgets(budgets: Budgets<'_>, rows: Option<u32>) -> Result<Self> {
+        let rows = rows.map_or_else(row_count, Ok)?;
+        let mut tracer = Self::load(Records::None, rows, Some(budgets))?;
         tracer.attach()?;
         Ok(tracer)
     }
@@ -158,7 +173,7 @@ impl Tracer {
     /// # Errors
     /// As [`Tracer::start`].
     pub fn start_sampled() -> Result<Self> {
-        let mut tracer = Self::load(Records::None, row_count()?)?;
+        let mut tracer = Self::load(Records::None, row_count()?, None)?;
         tracer.sampled = true;
         tracer.attach()?;
         Ok(tracer)
@@ -170,7 +185,7 @@ impl Tracer {
     /// # Errors
     /// As [`Tracer::start`]; [`Error::Bpf`] where the kernel has no software events of perf.
     pub fn start_with_ticks() -> Result<(Self, Ticks)> {
-        let mut tracer = Self::load(Records::Ticks, row_count()?)?;
+        let mut tracer = Self::load(Records::Ticks, row_count()?, None)?;
         tracer.attach()?;
         let ticks = Ticks::start(&tracer.object.program(ON_TICK), &tracer.map("ticks"))?;
         Ok((tracer, ticks))
@@ -181,13 +196,13 @@ impl Tracer {
     /// # Errors
     /// As [`Tracer::start`].
     pub fn record() -> Result<(Self, Events)> {
-        let mut tracer = Self::load(Records::Events, row_count()?)?;
+        let mut tracer = Self::load(Records::Events, row_count()?, None)?;
         let events = Events::new(&tracer.map("events"))?;
         tracer.attach()?;
         Ok((tracer, events))
     }
 
-    fn load(records: Records, rows: u32) -> Result<Self> {
+    fn load(records: Records, rows: u32, budgets: Option<Budgets<'_>>) -> Result<Self> {
         let points = features::KernelFeatures::find()?;
         let object = Object::load(LEDGER, "the ledger's programs", |object| {
             set_constants(object, records == Records::Events, &points);
@@ -204,6 +219,16 @@ impl Tracer {
                 Records::None => {}
                 Records::Events => object.set_entries("events", EVENTS)?,
                 Records::Ticks => object.set_entries("ticks", ticks::BUFFER)?,
+            }
+            match budgets {
+                Some(Budgets { tables, netns }) => {
+                    let netns = netns.to_ne_bytes();
+                    object.set_constants(&[(offset_of!(rodata, budget_netns), &netns)]);
+                    let of_budgets =
+                        |table: &&Map<'_>| OF_BUDGETS.iter().any(|name| table.name() == *name);
+                    tables.iter().filter(of_budgets).try_for_each(|table| object.share(table))?;
+                }
+                None => OF_BUDGETS.iter().try_for_each(|table| object.omit(table))?,
             }
             object.set_entries("rows", rows)
         })?;
