@@ -297,6 +297,28 @@ fn a_limit_is_for_sockets_of_its_number_only() {
     assert!(received_with(NUMBER) < PACKETS / 2);
 }
 
+/// The account starts with packets that cost nothing.
+#[test]
+fn packets_cost_a_limit_what_the_ledger_charges() {
+    const NUMBER: u32 = 5;
+    let Some(mut world) = World::new() else { return };
+    assert!(world.walk.number(std::process::id(), NUMBER, false).unwrap());
+    assert_eq!(world.read(), Some(NUMBER));
+    let World { namespace, budgets: Budgets { limiter, .. }, .. } = &mut world;
+    namespace.run(|| limiter.set_devices(&[1])).unwrap().unwrap();
+    limiter.set_addresses(["127.0.0.1".parse().unwrap()].into_iter()).unwrap();
+    limiter.set_budget(NUMBER, Budget { ns_per_s: 10_000_000 });
+    limiter.begin_limit(NUMBER, 1);
+    let limiter = &world.budgets.limiter;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while limiter.count(NUMBER).unwrap().dropped == 0 {
+        assert!(Instant::now() < deadline, "{:?}", limiter.count(NUMBER).unwrap());
+        let _ = world.socket.send(&[0]);
+    }
+    let count = limiter.count(NUMBER).unwrap();
+    assert!(count.ns_per_packet > 100, "{count:?}");
+}
+
 /// One process receives ten packets for each one of the other.
 #[test]
 fn members_of_a_group_share_its_limit_equally() {
