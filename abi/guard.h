@@ -78,13 +78,29 @@ enum guard_rank {
 	GUARD_IDLE = 3,
 };
 
-/* A process with a budget. The loader writes the first two; the rest is of programs. */
+/* Packets, and the softirq time that the ledger charged for them. */
+struct guard_charges {
+	__u64 ns;
+	__u64 packets;
+};
+
+/* The account of a limit, or of a process's share of it; written under the lock of the limit. */
+struct guard_account {
+	__u64 limited_at_ns; /* the start of that limit */
+	__u64 paid_until_ns; /* when its credit is used up: later than now if packets exceeded it */
+	struct guard_charges charged;	/* as last applied */
+	struct guard_charges uncharged; /* packets that have passed since, at their assumed cost */
+	__u64 ns_per_packet;		/* the recent cost of a packet */
+};
+
+/* A process with a budget. The loader writes the first three; the rest is of programs. */
 struct guard_member {
-	__u32 number;  /* of its limit */
-	__u32 grouped; /* not 0: new children have it as well */
-	__u32 epoch;   /* of its last packet */
-	__u32 reserved;
-	__u64 paid_until_ns; /* when its share of the limit is used up */
+	__u32 number;	   /* of its limit */
+	__u32 grouped;	   /* not 0: new children have it as well */
+	__u32 start_ticks; /* of the process: its id may be used again */
+	__u32 epoch;	   /* of its last packet */
+	struct guard_charges charged;
+	struct guard_account share;
 };
 
 /* The receiver of a socket's packets. */
@@ -127,31 +143,29 @@ struct guard_interrupts {
 /*
  * The budget of a process, or of processes that share it; written by the loader. The first entry
  * has the number of all processes without one of their own, and the time at which the last limit
- * ended.
+ * stopped.
  */
 struct guard_limit {
-	__u64 ns_per_s; /* 0: none */
-	__u64 number;	/* those of former processes do not have it */
-	__u64 ended_ns; /* limits that began until this time have ended */
+	__u64 stopped_ns; /* limits that started until this time have stopped */
+	__u64 ns_per_s;	  /* 0: none */
+	__u64 number;	  /* those of former processes do not have it */
 };
 
 /*
- * What the ledger charged to a number, without those of former processes; written by the ledger.
- * The first entry has the time at which the last limit of any number began.
+ * What the ledger charged to a number; written by the ledger, and cleared for a new number. The
+ * first entry has the time at which the last limit of any number started.
  */
 struct guard_spent {
-	__u64 ns;
-	__u64 packets;
+	struct guard_charges charged;
 	__u64 window_since_ns;
-	__u64 window_ns;     /* charged in this window */
-	__u64 limited_at_ns; /* when the last limit began */
+	__u64 window_ns; /* charged in this window */
+	__u64 limited_at_ns;
 };
 
-/* The counters of a limit. */
+/* The packets of a limit. */
 struct guard_count {
 	__u64 passed;
 	__u64 dropped;
-	__u64 ns_per_packet; /* the recent cost of a packet */
 };
 
 #endif

@@ -3,9 +3,13 @@
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 
-use libbpf_rs::{Map, MapCore, MapFlags, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut};
+use libbpf_rs::{
+    Map, MapCore, MapFlags, MapHandle, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut,
+};
 
+use crate::embed::PlainData;
 use crate::error::{Error, Result};
+use crate::mapped::MappedArray;
 use crate::program::Runs;
 
 /// A loaded object. Dropping it unloads its programs and tables, unless links or pins hold them.
@@ -119,6 +123,20 @@ impl Object {
     #[must_use]
     pub fn map(&self, name: &str) -> Map<'_> {
         self.maps().find(|map| map.name() == name).expect("a table of the object")
+    }
+
+    /// Maps the array of this name, which was created with `BPF_F_MMAPABLE`.
+    ///
+    /// # Errors
+    /// [`Error::Mapping`]; the kernel does not report the properties of the array.
+    ///
+    /// # Panics
+    /// As [`Object::map`] and [`MappedArray::new`].
+    pub fn mapped_array<V: PlainData>(&self, name: &str) -> Result<MappedArray<V>> {
+        let handle = MapHandle::try_from(&self.map(name));
+        MappedArray::new(
+            &handle.map_err(|source| Error::kernel(format!("map table {name}"), source))?,
+        )
     }
 
     /// Returns the tables and sections.

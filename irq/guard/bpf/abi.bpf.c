@@ -10,6 +10,8 @@
 EXPORT(guard_socket);
 EXPORT(guard_open_socket);
 EXPORT(guard_thread);
+EXPORT(guard_charges);
+EXPORT(guard_account);
 EXPORT(guard_limit);
 EXPORT(guard_spent);
 EXPORT(guard_count);

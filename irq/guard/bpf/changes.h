@@ -179,6 +179,7 @@ static __always_inline void inherit(const struct task_struct *parent,
 	same.number = member->number;
 	same.grouped = 1;
 	process = owner_of(child);
+	same.start_ticks = process.start_ticks;
 	bpf_map_update_elem(&numbers, &pid, &same, BPF_ANY);
 	bpf_map_update_elem(&inherited, &process, &same.number, BPF_ANY);
 }

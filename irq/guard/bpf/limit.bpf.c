@@ -20,7 +20,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
-#include "slots.h"
+#include "../../tracer/bpf/budgets.h"
 
 /* The members that XDP reads from a socket, of the kernel's structures. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -67,28 +67,29 @@ struct {
 struct bucket {
 	struct bpf_spin_lock lock;
 	__u32 epoch;
-	/* When the credit is used up: later than now if packets exceeded it. */
-	__u64 paid_until_ns;
-	__u64 epoch_from_ns;
+	__u64 epoch_since_ns;
 	/* Processes that received packets in this epoch, and in the one before. */
 	__u32 active, active_before;
-	/* The start of the limit that this account is of. */
-	__u64 limited_at_ns;
-	/* What the ledger had charged when the account was last corrected. */
-	__u64 spent_ns, spent_packets;
-	/* Packets that have passed since, and the cost assumed for them. */
-	__u64 open_packets, open_ns;
+	struct guard_account account;
 	struct guard_count count;
 };
 
-/* The credit in time that a limit can accumulate: packets come in bursts. */
+#define NSEC_PER_SEC 1000000000ULL
+
+/* The credit in time that an account can accumulate: packets come in bursts. */
 #define BURST_NS 10000000ULL
 
 /* No debt lasts longer: a packet may cost more than the budget of seconds. */
-#define MOST_DEBT_NS 1000000000ULL
+#define MOST_DEBT_NS NSEC_PER_SEC
 
 /* The cost of a packet while it is unknown: several times that on a slow machine. */
-#define ASSUMED_NS_PER_PACKET 10000
+#define ASSUMED_NS_PER_PACKET 10000ULL
+
+/* More packets than a few polls have are never charged: the ledger observes no end of them. */
+#define MOST_UNCHARGED 1024
+
+/* The last packets determine the assumed cost of the next one. */
+#define RECENT_PACKETS 16
 
 /* Processes that receive nothing for this time leave their share to others. */
 #define EPOCH_NS 100000000ULL
@@ -100,148 +101,206 @@ struct {
 	__type(value, struct bucket);
 } buckets SEC(".maps");
 
-static __always_inline __u64 later(__u64 a, __u64 b)
+static __always_inline __u64 max(__u64 a, __u64 b)
 {
 	return a > b ? a : b;
 }
 
-static __always_inline __u64 earlier(__u64 a, __u64 b)
+static __always_inline __u64 min(__u64 a, __u64 b)
 {
 	return a < b ? a : b;
 }
 
-/*
- * The time that a packet uses of its process's share, an equal part of the limit for each process
- * that receives packets. The caller has the lock of the bucket, which is that of the share, too.
- *
- * A process that is new, or received nothing for an epoch, has no more credit than all have in
- * common: a group does not gain by processes in turn.
- */
-static __always_inline __u64 cost_of_share(struct bucket *bucket, struct guard_member *member,
-					   __u64 time, __u64 now)
-{
-	__u64 cost, none;
-	__u32 behind;
+/* The part of a limit that is an account's. */
+struct rate {
+	__u64 ns_per_s;
+	__u64 members; /* that have equal parts */
+};
 
-	if (now - bucket->epoch_from_ns >= EPOCH_NS) {
-		bucket->active_before = bucket->active;
-		bucket->active = 0;
-		bucket->epoch++;
-		bucket->epoch_from_ns = now;
-	}
-	behind = bucket->epoch - member->epoch;
-	if (behind)
-		bucket->active++;
-	cost = earlier(time, MOST_DEBT_NS) * later(later(bucket->active, bucket->active_before), 1);
-	none = earlier(bucket->paid_until_ns, now + BURST_NS + cost);
-	if (behind > 1)
-		member->paid_until_ns = later(member->paid_until_ns, none);
-	member->epoch = bucket->epoch;
-	return cost;
+/* The time in which a rate pays for a cost. The bounds keep products below 2^64. */
+static __always_inline __u64 time_for(__u64 cost_ns, const struct rate *rate)
+{
+	__u64 ns = min(cost_ns, NSEC_PER_SEC) * NSEC_PER_SEC / rate->ns_per_s;
+
+	return min(min(ns, MOST_DEBT_NS) * rate->members, MOST_DEBT_NS);
 }
 
-/* The time in which a budget pays for a cost. */
-static __always_inline __u64 time_for(__u64 cost_ns, __u64 ns_per_s)
+static __always_inline void open_account(struct guard_account *account,
+					 const struct guard_charges *charged, __u64 limited_at_ns,
+					 __u64 paid_until_ns, __u64 ns_per_packet)
 {
-	return earlier(cost_ns, 1000000000) * 1000000000 / ns_per_s;
-}
-
-/* Opens the account of a limit that has begun: the budget of its first window is used up. */
-static __always_inline void open_account(struct bucket *bucket, const struct guard_spent *spent,
-					 __u64 now)
-{
-	bucket->limited_at_ns = spent->limited_at_ns;
-	bucket->paid_until_ns = spent->window_since_ns + GUARD_WINDOW_NS;
-	bucket->spent_ns = spent->ns;
-	bucket->spent_packets = spent->packets;
-	bucket->open_packets = 0;
-	bucket->open_ns = 0;
-	bucket->count.ns_per_packet =
-	    spent->packets ? spent->ns / spent->packets : ASSUMED_NS_PER_PACKET;
+	account->limited_at_ns = limited_at_ns;
+	account->paid_until_ns = paid_until_ns;
+	account->charged = *charged;
+	account->uncharged.ns = 0;
+	account->uncharged.packets = 0;
+	account->ns_per_packet = charged->packets ? charged->ns / charged->packets : ns_per_packet;
 }
 
 /*
  * Replaces the assumed cost of packets by what the ledger has charged for them: the limit is one of
- * time, whatever a packet costs. Packets that are never charged keep the assumed cost.
+ * time, whatever a packet costs. Charges beyond the packets that passed are of packets that cannot
+ * be dropped, and do not count.
  */
-static __always_inline void correct(struct bucket *bucket, const struct guard_spent *spent,
-				    __u64 ns_per_s, __u64 now)
+static __always_inline void correct(struct guard_account *account,
+				    const struct guard_charges *charged, const struct rate *rate,
+				    __u64 now)
 {
-	__u64 ns = spent->ns - bucket->spent_ns, packets = spent->packets - bucket->spent_packets;
-	__u64 ended = earlier(packets, bucket->open_packets), assumed = bucket->open_ns;
+	__u64 ns = charged->ns - account->charged.ns;
+	__u64 packets = charged->packets - account->charged.packets;
+	__u64 ended = min(packets, account->uncharged.packets);
+	__u64 assumed = account->uncharged.ns, recent = min(ended, RECENT_PACKETS);
 
 	if (!packets)
 		return;
-	if (ended < bucket->open_packets)
-		assumed = assumed / bucket->open_packets * ended;
-	bucket->spent_ns = spent->ns;
-	bucket->spent_packets = spent->packets;
-	bucket->open_packets -= ended;
-	bucket->open_ns -= assumed;
-	bucket->count.ns_per_packet = (3 * bucket->count.ns_per_packet + ns / packets) / 4;
+	account->charged = *charged;
+	if (!ended)
+		return;
+	ns = ns / packets * ended;
+	if (ended < account->uncharged.packets)
+		assumed = assumed / account->uncharged.packets * ended;
+	account->uncharged.packets -= ended;
+	account->uncharged.ns -= assumed;
+	account->ns_per_packet =
+	    (account->ns_per_packet * (RECENT_PACKETS - recent) + ns / ended * recent) /
+	    RECENT_PACKETS;
 	if (ns > assumed)
-		bucket->paid_until_ns =
-		    earlier(later(bucket->paid_until_ns, now) + time_for(ns - assumed, ns_per_s),
-			    now + MOST_DEBT_NS);
+		account->paid_until_ns =
+		    min(max(account->paid_until_ns, now) + time_for(ns - assumed, rate),
+			now + MOST_DEBT_NS);
 	else
-		bucket->paid_until_ns -=
-		    earlier(bucket->paid_until_ns, time_for(assumed - ns, ns_per_s));
+		account->paid_until_ns -= min(account->paid_until_ns, time_for(assumed - ns, rate));
+}
+
+static __always_inline bool has_credit(const struct guard_account *account, __u64 now)
+{
+	return max(account->paid_until_ns, now) - now <= BURST_NS;
+}
+
+/* Charges the assumed cost of a packet that passes. */
+static __always_inline void pay(struct guard_account *account, const struct rate *rate, __u64 now)
+{
+	struct guard_charges *uncharged = &account->uncharged;
+
+	account->paid_until_ns =
+	    min(max(account->paid_until_ns, now) + time_for(account->ns_per_packet, rate),
+		now + MOST_DEBT_NS);
+	if (uncharged->packets >= MOST_UNCHARGED) {
+		uncharged->packets /= 2;
+		uncharged->ns /= 2;
+	}
+	uncharged->packets++;
+	uncharged->ns += account->ns_per_packet;
+}
+
+/*
+ * Counts the processes that receive packets. Returns the number of epochs since the last packet of
+ * this one.
+ */
+static __always_inline __u32 note_active(struct bucket *bucket, struct guard_member *member,
+					 __u64 now)
+{
+	__u32 idle;
+
+	if ((__s64)(now - bucket->epoch_since_ns) >= (__s64)EPOCH_NS) {
+		bucket->active_before = bucket->active;
+		bucket->active = 0;
+		bucket->epoch++;
+		bucket->epoch_since_ns = now;
+	}
+	idle = bucket->epoch - member->epoch;
+	if (idle)
+		bucket->active++;
+	member->epoch = bucket->epoch;
+	return idle;
+}
+
+/*
+ * Whether a packet passes within the share of its process, an equal part of the limit for each
+ * process that receives packets. The caller has the lock of the bucket, which is that of the share,
+ * too.
+ *
+ * A process that is new, or received nothing for an epoch, has no more credit than all have in
+ * common: a group does not gain by processes in turn.
+ */
+static __always_inline bool has_share(struct bucket *bucket, struct guard_member *member,
+				      struct rate *rate, __u64 now)
+{
+	const struct guard_account *common = &bucket->account;
+	struct guard_account *share = &member->share;
+	struct guard_charges charged = member->charged;
+	__u32 idle = note_active(bucket, member, now);
+	__u64 most;
+
+	rate->members = max(max(bucket->active, bucket->active_before), 1);
+	if (share->limited_at_ns != common->limited_at_ns) {
+		open_account(share, &charged, common->limited_at_ns, 0, common->ns_per_packet);
+		idle = 2;
+	} else {
+		correct(share, &charged, rate, now);
+	}
+	if (idle > 1) {
+		most = now + BURST_NS + time_for(share->ns_per_packet, rate);
+		share->paid_until_ns = max(share->paid_until_ns, min(common->paid_until_ns, most));
+	}
+	return has_credit(share, now);
 }
 
 /*
  * Whether a packet may pass: GCRA, the virtual scheduling algorithm. It passes within the share of
- * its process, or by credit that others leave. The first uses the common credit as well, and has
- * another burst of it, so that all together keep the limit.
+ * its process, or by credit that others leave. The first uses the common credit as well, so that
+ * all together keep the limit.
  */
 static __always_inline bool may_pass(const struct guard_receiver *receiver)
 {
 	__u32 slot = slot_of(receiver->number), pid = receiver->pid;
-	volatile struct guard_limit *budget = limit_at(slot);
-	volatile struct guard_spent *account = spent_at(slot);
+	struct guard_limit *limit = limit_at(slot);
+	struct guard_spent *spent_by = spent_at(slot), spent_now;
+	struct rate all = {.members = 1}, share = {};
+	struct guard_account *account;
 	struct guard_member *member;
-	struct guard_spent spent;
 	struct bucket *bucket;
-	__u64 now, ns_per_s, until, time, cost;
-	bool pass;
+	bool pass, in_share = false;
+	__u64 now;
 
 	/* Of an earlier process, whose socket another one may have by now. */
-	if (!budget || !account || budget->number != receiver->number)
+	if (!limit || !spent_by || limit->number != receiver->number)
 		return true;
-	ns_per_s = budget->ns_per_s;
-	if (!ns_per_s || account->limited_at_ns <= budget->ended_ns)
+	all.ns_per_s = limit->ns_per_s;
+	if (!all.ns_per_s || spent_by->limited_at_ns <= limit->stopped_ns)
 		return true;
+	share.ns_per_s = all.ns_per_s;
 	bucket = bpf_map_lookup_elem(&buckets, &slot);
 	if (!bucket)
 		return true;
 	/* None: it has exited, or there was no room for it. */
 	member = bpf_map_lookup_elem(&numbers, &pid);
+	if (member && member->number != receiver->number)
+		member = NULL;
+	account = &bucket->account;
 	now = bpf_ktime_get_ns();
 	bpf_spin_lock(&bucket->lock);
-	spent = *account;
-	if (bucket->limited_at_ns != spent.limited_at_ns)
-		open_account(bucket, &spent, now);
+	spent_now = *spent_by;
+	if (account->limited_at_ns != spent_now.limited_at_ns)
+		open_account(account, &spent_now.charged, spent_now.limited_at_ns,
+			     min(spent_now.window_since_ns + time_for(spent_now.window_ns, &all),
+				 now + MOST_DEBT_NS),
+			     ASSUMED_NS_PER_PACKET);
 	else
-		correct(bucket, &spent, ns_per_s, now);
-	time = time_for(bucket->count.ns_per_packet, ns_per_s);
-	until = later(bucket->paid_until_ns, now);
-	pass = until - now <= BURST_NS;
-	if (member && until - now <= 2 * BURST_NS) {
-		cost = cost_of_share(bucket, member, time, now);
-		if (later(member->paid_until_ns, now) - now <= BURST_NS) {
-			member->paid_until_ns = later(member->paid_until_ns, now) + cost;
-			pass = true;
-		}
-	}
-	if (pass) {
-		bucket->paid_until_ns = earlier(until + time, now + MOST_DEBT_NS);
-		bucket->open_packets++;
-		bucket->open_ns += bucket->count.ns_per_packet;
+		correct(account, &spent_now.charged, &all, now);
+	pass = has_credit(account, now);
+	if (member)
+		in_share = has_share(bucket, member, &share, now);
+	if (in_share)
+		pay(&member->share, &share, now);
+	if (pass || in_share) {
+		pay(account, &all, now);
 		bucket->count.passed++;
 	} else {
 		bucket->count.dropped++;
 	}
 	bpf_spin_unlock(&bucket->lock);
-	return pass;
+	return pass || in_share;
 }
 
 /* The hook that received the packet. */
@@ -356,10 +415,10 @@ static __always_inline bool may_enter(void *ctx, enum stage stage, __be16 protoc
 /* Without any limit, no packet is inspected. */
 static __always_inline bool any_limited(void)
 {
-	volatile struct guard_limit *budget = limit_at(0);
-	volatile struct guard_spent *account = spent_at(0);
+	volatile struct guard_limit *all = limit_at(0);
+	volatile struct guard_spent *last = spent_at(0);
 
-	return budget && account && account->limited_at_ns > budget->ended_ns;
+	return all && last && last->limited_at_ns > all->stopped_ns;
 }
 
 SEC("tcx/ingress")

@@ -9,7 +9,7 @@
 
 #include "guard.h"
 #include "kernel.h"
-#include "slots.h"
+#include "../../tracer/bpf/budgets.h"
 #include <bpf/bpf_helpers.h>
 
 #define SOCK_DGRAM 2

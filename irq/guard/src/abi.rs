@@ -5,4 +5,4 @@ onbeat_bpf::bpf_skeleton!(skeleton, "abi.skel.rs");
 pub(crate) use skeleton::types::*;
 
 // Generated from C structs of integers and arrays of them.
-onbeat_bpf::bpf_plain!(unsafe: guard_socket, guard_open_socket, guard_thread, guard_limit, guard_spent, guard_count, guard_member, guard_receiver, guard_changes, guard_interrupts, irq_owner);
+onbeat_bpf::bpf_plain!(unsafe: guard_socket, guard_open_socket, guard_thread, guard_charges, guard_account, guard_limit, guard_spent, guard_count, guard_member, guard_receiver, guard_changes, guard_interrupts, irq_owner);

@@ -1,11 +1,11 @@
-//! Budgets: compares the softirq time that processes cause with their budgets, and limits processes that exceed them.
+//! Budgets: numbers the processes that have them, and stops limits, which the ledger starts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use super::TimeSlice;
 use super::candidates::{Scan, Thread, WaitingThread};
-use super::config::{BudgetScope, Config, ProcessProperties, Rule};
+use super::config::{BudgetScope, Config, DropPoint, ProcessProperties, Rule};
 use super::event::{Event, Usage};
 use super::limiter::{Count, Limiter};
 use super::numbers::{Group, Numbers};
@@ -16,6 +16,7 @@ use onbeat_irq::{Meter as Ledger, Tracer};
 use onbeat_irq_core::charge::{Accounts, Amount, Attribution, Cause, Process};
 use onbeat_irq_core::names::Octets;
 use onbeat_irq_core::policy::{Budget, Limit, Meter, Offer};
+use onbeat_realtime::clock;
 
 /// Shortest interval over which costs are measured, in nanoseconds.
 const INTERVAL_NS: u64 = 100_000_000;
@@ -75,7 +76,8 @@ impl Budgets {
         let table_size = walk.table_size();
         let tables = walk.tables_of_budgets();
         let limiter = Limiter::new(&tables, config.drop_at)?;
-        let charged = onbeat_irq::Budgets { tables: &tables, netns };
+        let unmerged = config.drop_at == DropPoint::Xdp;
+        let charged = onbeat_irq::Budgets { tables: &tables, netns, unmerged };
         let ledger = Ledger::new(Tracer::start_with_budgets(charged, config.ledger_rows)?);
         Ok(Self {
             numbers: Numbers::new(config.budgets.len(), Limiter::SLOTS),
@@ -100,9 +102,10 @@ impl Budgets {
         })
     }
 
-    /// Limits packets on these devices.
-    pub(super) fn set_devices(&mut self, devices: &[u32]) -> Result<()> {
-        self.limiter.set_devices(devices)
+    /// Charges the time for packets of these devices, and limits these packets if the guard `drops`.
+    pub(super) fn set_devices(&mut self, devices: &[u32], drops: bool) -> Result<()> {
+        self.limiter.charge_devices(devices)?;
+        self.limiter.set_devices(if drops { devices } else { &[] })
     }
 
     /// Limits packets to these addresses.
@@ -120,7 +123,7 @@ impl Budgets {
         std::mem::take(&mut self.events)
     }
 
-    /// Applies a scan, with rules for as many processes as `slice` allows; sets limits at the end of an
+    /// Applies a scan, with rules for as many processes as `slice` allows; stops limits at the end of an
     /// interval.
     pub(super) fn step(
         &mut self,
@@ -154,17 +157,18 @@ impl Budgets {
             budgeted.usage.caused_ns_per_s =
                 (u128::from(caused.ns) * 1_000_000_000 / u128::from(interval_ns.max(1))) as u64;
         }
+        let since_ns = clock::now_ns();
         let mut limits: HashMap<u32, (Limit, u64)> = HashMap::new();
         for (number, metered) in &mut self.meters {
             let count = self.limiter.count(*number)?;
-            let Count { spent_ns, ns_per_packet, .. } = count;
+            let Count { spent_ns, ns_per_packet, in_debt, .. } = count;
             let last = std::mem::replace(&mut metered.last, count);
             let caused_ns = spent_ns.saturating_sub(last.spent_ns);
             let dropped = count.dropped - last.dropped;
-            let offer = Offer { interval_ns, caused_ns, dropped, ns_per_packet };
+            let offer = Offer { interval_ns, caused_ns, dropped, ns_per_packet, in_debt };
             let limited = self.limiter.is_limited(*number);
-            let limit = if metered.meter.ends(limited.then_some(offer)) {
-                self.limiter.end_limit(*number);
+            let limit = if metered.meter.stops(limited.then_some(offer)) {
+                self.limiter.stop_limit(*number);
                 Limit::None
             } else if limited {
                 metered.budget.limit(ns_per_packet)
@@ -173,7 +177,8 @@ impl Budgets {
             };
             limits.insert(*number, (limit, count.dropped));
         }
-        self.limiter.inspect(limits.values().any(|(limit, _)| *limit != Limit::None));
+        let any_limited = limits.values().any(|(limit, _)| *limit != Limit::None);
+        self.limiter.inspect(any_limited, since_ns);
         for (process, budgeted) in &mut self.processes {
             let assigned = self.numbers.get(*process);
             if let Some(&(limit, dropped)) = assigned.and_then(|one| limits.get(&one.number)) {
@@ -397,7 +402,7 @@ impl Budgets {
         let shared_by = group.to_string();
         let grouped = !matches!(group, Group::Process(_));
         let mut assigned = self.numbers.assign(process, rule, group);
-        if !walk.number(process.pid, assigned.number, grouped)? {
+        if !walk.number(process, assigned.number, grouped)? {
             self.numbers.release(process);
             assigned = self.numbers.share(process, self.strictest_rule());
             self.unnumbered.insert(process);
@@ -405,11 +410,12 @@ impl Budgets {
         self.numbered.push(process.pid);
         let number = assigned.number;
         let budget = self.rules[assigned.rule].budget;
-        let count = self.limiter.count(number)?;
-        self.meters.entry(number).or_insert_with(|| {
+        if !self.meters.contains_key(&number) {
             self.limiter.set_budget(number, budget);
-            LimitMeter { budget, meter: Meter::new(budget), last: count }
-        });
+        }
+        let count = self.limiter.count(number)?;
+        let meter = || LimitMeter { budget, meter: Meter::new(budget), last: count };
+        self.meters.entry(number).or_insert_with(meter);
         let usage = Usage {
             process,
             command: command.to_string(),

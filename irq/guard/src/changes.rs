@@ -118,7 +118,7 @@ impl Changes {
             wake_entries: entries.build().map_err(read_failed)?,
             interrupts,
             wakes,
-            count: MappedArray::new(&handle("changes")?)?,
+            count: object.mapped_array("changes")?,
             changed: handle("changed")?,
             watched: KnownTable::new(handle("watched")?),
             waiting: KnownTable::new(handle("waiting")?),

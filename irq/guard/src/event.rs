@@ -63,7 +63,7 @@ pub enum Event {
         /// Processes that have an entry.
         processes: u64,
     },
-    /// The ledger had no room for some of the time: until it has, each budget is applied as a limit.
+    /// The ledger had no room for some of the time: the reported times of processes do not have it, their budgets do.
     LedgerFull {
         /// That time, in nanoseconds.
         unrecorded_ns: u64,
@@ -215,8 +215,8 @@ impl fmt::Display for Event {
             ),
             Event::LedgerFull { unrecorded_ns } => write!(
                 f,
-                "budgets: the ledger had no room for {:.3} ms of softirq time; each budget is a \
-                 limit until it has",
+                "budgets: the ledger had no room for {:.3} ms of softirq time; the reported times of \
+                 processes do not have it, their budgets do",
                 *unrecorded_ns as f64 / 1e6
             ),
             Event::Restored { restored, failed } => {
@@ -349,8 +349,8 @@ mod tests {
             ),
             (
                 Event::LedgerFull { unrecorded_ns: 1_234_567 },
-                "budgets: the ledger had no room for 1.235 ms of softirq time; each budget is a \
-                 limit until it has",
+                "budgets: the ledger had no room for 1.235 ms of softirq time; the reported times of \
+                 processes do not have it, their budgets do",
             ),
         ] {
             assert_eq!(event.to_string(), text);

@@ -1,4 +1,4 @@
-//! Drops packets above a budget: loads bpf/limit.bpf.c, sets budgets, reads its counts. The ledger begins limits.
+//! Drops packets above a budget: loads bpf/limit.bpf.c, sets budgets, reads its counts. The ledger starts limits.
 //!
 //! Its programs are removed with the [`Limiter`], or with the process.
 
@@ -9,12 +9,12 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use libbpf_rs::libbpf_sys as sys;
-use libbpf_rs::{Map, MapCore, MapFlags, MapHandle};
+use libbpf_rs::{Map, MapCore, MapFlags};
 use onbeat_bpf::{Link, MappedArray, Object, PlainData};
 use onbeat_realtime::clock::now_ns;
 
 use super::config::DropPoint;
-use crate::abi::{guard_count, guard_limit, guard_size, guard_spent};
+use crate::abi::{guard_account, guard_charges, guard_count, guard_limit, guard_size, guard_spent};
 use crate::error::{Error, Result};
 use onbeat_irq_core::policy::Budget;
 
@@ -31,8 +31,9 @@ const AT_XDP: &str = "guard_xdp";
 /// Native mode only: in the stack, tc ingress does the same at lower cost.
 const XDP_FLAGS: u32 = sys::XDP_FLAGS_DRV_MODE;
 
-/// The word of [`guard_limit`] with the end of limits.
-const ENDED: usize = offset_of!(guard_limit, ended_ns) / size_of::<u64>();
+/// Words of [`guard_limit`].
+const STOPPED: usize = offset_of!(guard_limit, stopped_ns) / size_of::<u64>();
+const NUMBER: usize = offset_of!(guard_limit, number) / size_of::<u64>();
 
 /// What a number has used since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,8 +43,10 @@ pub(super) struct Count {
     /// Packets passed and dropped while it was limited.
     pub(super) passed: u64,
     pub(super) dropped: u64,
-    /// The recent cost of a packet; before any limit the mean.
+    /// The recent cost of a packet; the mean without a limit.
     pub(super) ns_per_packet: u64,
+    /// Whether it has used more than its budget, and repays that.
+    pub(super) in_debt: bool,
 }
 
 /// The programs that process devices' packets.
@@ -52,6 +55,7 @@ pub(super) struct Limiter {
     object: Object,
     drop_at: DropPoint,
     links: Vec<(u32, Link)>,
+    charged: Vec<u32>,
     limits: MappedArray<guard_limit>,
     spent: MappedArray<guard_spent>,
     addresses: BTreeSet<Ipv6Addr>,
@@ -69,16 +73,13 @@ impl Limiter {
             }
             tables.iter().try_for_each(|table| object.share(table))
         })?;
-        let handle = |name: &str| {
-            let handle = MapHandle::try_from(&object.map(name));
-            handle.map_err(|source| Error::kernel(format!("map the table {name}"), source))
-        };
         Ok(Self {
-            limits: MappedArray::new(&handle("limits")?)?,
-            spent: MappedArray::new(&handle("spent")?)?,
+            limits: object.mapped_array("limits")?,
+            spent: object.mapped_array("spent")?,
             object,
             drop_at,
             links: Vec::new(),
+            charged: Vec::new(),
             addresses: BTreeSet::new(),
         })
     }
@@ -100,6 +101,20 @@ impl Limiter {
             table.update(&new.octets(), &[1], MapFlags::ANY).map_err(failed)?;
         }
         self.addresses = addresses;
+        Ok(())
+    }
+
+    /// The time for packets of these devices counts, and of no others.
+    pub(super) fn charge_devices(&mut self, devices: &[u32]) -> Result<()> {
+        let table = self.object.map("guarded");
+        let failed = |source| Error::kernel("set the interfaces of budgets", source);
+        for gone in self.charged.iter().filter(|device| !devices.contains(device)) {
+            table.delete(&gone.to_ne_bytes()).map_err(failed)?;
+        }
+        for new in devices.iter().filter(|device| !self.charged.contains(device)) {
+            table.update(&new.to_ne_bytes(), &[1], MapFlags::ANY).map_err(failed)?;
+        }
+        self.charged = devices.to_vec();
         Ok(())
     }
 
@@ -143,39 +158,43 @@ impl Limiter {
     /// Gives a number a budget: it is limited when the ledger finds that it exceeds the budget.
     pub(super) fn set_budget(&self, number: u32, budget: Budget) {
         let Budget { ns_per_s } = budget;
-        let limit = guard_limit { ns_per_s, number: number.into(), ended_ns: now_ns() };
+        self.remove_budget(number);
+        self.spent.set(slot(number), &guard_spent::default());
+        let limit = guard_limit { stopped_ns: now_ns(), ns_per_s, number: number.into() };
         self.limits.set(slot(number), &limit);
     }
 
     pub(super) fn remove_budget(&self, number: u32) {
-        self.limits.set(slot(number), &guard_limit::default());
+        self.limits.entry(slot(number))[NUMBER].store(0, Ordering::Release);
     }
 
     /// Whether a number's packets are limited since the ledger found that they exceed the budget.
     pub(super) fn is_limited(&self, number: u32) -> bool {
         let limit = self.limits.get(slot(number));
         limit.number == u64::from(number)
-            && self.spent.get(slot(number)).limited_at_ns > limit.ended_ns
+            && self.spent.get(slot(number)).limited_at_ns > limit.stopped_ns
     }
 
-    /// Begins the limit of a number, as the ledger does for packets of this cost.
+    /// Starts the limit of a number, as the ledger does for packets of this cost.
     #[cfg(test)]
-    pub(super) fn begin_limit(&self, number: u32, ns_per_packet: u64) {
+    pub(super) fn start_limit(&self, number: u32, ns_per_packet: u64) {
         let limited_at_ns = now_ns();
-        let begun = guard_spent { limited_at_ns, ..guard_spent::default() };
-        self.spent.set(slot(number), &guard_spent { ns: ns_per_packet, packets: 1, ..begun });
-        self.spent.set(0, &begun);
+        let started = guard_spent { limited_at_ns, ..guard_spent::default() };
+        let charged = guard_charges { ns: ns_per_packet, packets: 1 };
+        self.spent.set(slot(number), &guard_spent { charged, ..started });
+        self.spent.set(0, &started);
     }
 
-    /// Ends the limit of a number, unless it begins now.
-    pub(super) fn end_limit(&self, number: u32) {
-        self.limits.entry(slot(number))[ENDED].store(now_ns(), Ordering::Relaxed);
+    /// Stops the limit of a number, unless it starts now.
+    pub(super) fn stop_limit(&self, number: u32) {
+        self.limits.entry(slot(number))[STOPPED].store(now_ns(), Ordering::Release);
     }
 
-    /// Packets are inspected while any number is limited, and from the start of the next limit on.
-    pub(super) fn inspect(&self, any_limited: bool) {
-        let ended_ns = if any_limited { 0 } else { now_ns() };
-        self.limits.entry(0)[ENDED].store(ended_ns, Ordering::Relaxed);
+    /// Packets are inspected while any number is limited, and from the start of the next limit on. `since_ns`: before
+    /// the limits were read.
+    pub(super) fn inspect(&self, any_limited: bool, since_ns: u64) {
+        let stopped_ns = if any_limited { 0 } else { since_ns };
+        self.limits.entry(0)[STOPPED].store(stopped_ns, Ordering::Release);
     }
 
     /// The time and the packets of a number.
@@ -186,13 +205,23 @@ impl Limiter {
             .lookup(&slot(number).to_ne_bytes(), MapFlags::ANY)
             .map_err(|source| Error::kernel("read the counts of dropped packets", source))?
             .unwrap_or_default();
-        let count = octets.get(offset_of!(bucket, count)..).unwrap_or_default();
-        let guard_count { passed, dropped, ns_per_packet } = guard_count::from_octets(count)
-            .ok_or(onbeat_irq::Error::Foreign { table: "buckets", octets: octets.len() })?;
-        let guard_spent { ns, packets, .. } = self.spent.get(slot(number));
-        let ns_per_packet = if ns_per_packet == 0 { ns / packets.max(1) } else { ns_per_packet };
-        Ok(Count { spent_ns: ns, passed, dropped, ns_per_packet })
+        let foreign = || onbeat_irq::Error::Foreign { table: "buckets", octets: octets.len() };
+        let account = member::<guard_account>(&octets, offset_of!(bucket, account));
+        let count = member::<guard_count>(&octets, offset_of!(bucket, count));
+        let guard_account { ns_per_packet, paid_until_ns, .. } = account.ok_or_else(foreign)?;
+        let guard_count { passed, dropped } = count.ok_or_else(foreign)?;
+        let spent = self.spent.get(slot(number));
+        let guard_charges { ns, packets } = spent.charged;
+        let known = self.is_limited(number) && ns_per_packet != 0;
+        let ns_per_packet = if known { ns_per_packet } else { ns / packets.max(1) };
+        let in_debt = paid_until_ns > now_ns();
+        Ok(Count { spent_ns: ns, passed, dropped, ns_per_packet, in_debt })
     }
+}
+
+/// A member of a structure, by its offset.
+fn member<T: PlainData>(octets: &[u8], at: usize) -> Option<T> {
+    T::from_octets(octets.get(at..)?.get(..size_of::<T>())?)
 }
 
 /// The slot of a number.

@@ -263,7 +263,7 @@ impl HostObserver for LiveObserver {
         }
         self.was_partial = scan.partial;
         if let Some(budgets) = &mut self.budgets {
-            budgets.set_devices(if self.is_preview { &[] } else { devices })?;
+            budgets.set_devices(devices, !self.is_preview)?;
             budgets.set_addresses(addresses.keys().copied())?;
             budgets.step(walk, scan, &TimeSlice::new(*slice), now_ns)?;
             if !self.process_scans.note(budgets.numbered(), now_ns) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use libbpf_rs::ErrorKind as Kind;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, MapHandle, ProgramMut};
+use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, ProgramMut};
 use onbeat_bpf::{MappedArray, Object, PlainData};
 
 use super::TimeSlice;
@@ -84,8 +84,6 @@ impl Walk {
             reports.prepare(object);
             config.process_rows.map_or(Ok(()), |rows| object.set_entries("numbers", rows))
         })?;
-        let limits = MapHandle::try_from(&object.map("limits"))
-            .map_err(|source| Error::kernel("map the table of limits", source))?;
         let files = Slices::new(&object, "each_file")?;
         let tasks = Slices::new(&object, "each_task")?;
         let reads = reports_reads
@@ -103,7 +101,7 @@ impl Walk {
             threads: Vec::new(),
             thread_walks: 0,
             numbering: 0,
-            limits: MappedArray::new(&limits)?,
+            limits: object.mapped_array("limits")?,
             changes,
             _reads: reads,
             _foreign: foreign,
@@ -252,9 +250,11 @@ impl Walk {
 
     /// Sets the number that limits a process's sockets; false if the table is full. It applies to sockets after
     /// [`Self::publish_numbers`]. `grouped`: children of the process have it as well.
-    pub(super) fn number(&mut self, pid: u32, number: u32, grouped: bool) -> Result<bool> {
+    pub(super) fn number(&mut self, process: Process, number: u32, grouped: bool) -> Result<bool> {
+        let Process { pid, start_ticks } = process;
         let numbers = self.object.map("numbers");
-        let member = guard_member { number, grouped: grouped.into(), ..guard_member::default() };
+        let grouped = grouped.into();
+        let member = guard_member { number, grouped, start_ticks, ..guard_member::default() };
         match numbers.update(&pid.to_ne_bytes(), member.octets(), MapFlags::ANY) {
             Ok(()) => {
                 self.numbering = self.numbering.wrapping_add(1);
@@ -307,8 +307,8 @@ impl Walk {
     }
 
     /// The tables that limits and the ledger use as well.
-    pub(super) fn tables_of_budgets(&self) -> [Map<'_>; 6] {
-        let names = ["slots", "cookies", "inherited", "limits", "spent", "numbers"];
+    pub(super) fn tables_of_budgets(&self) -> [Map<'_>; 7] {
+        let names = ["slots", "cookies", "inherited", "guarded", "limits", "spent", "numbers"];
         names.map(|name| self.object.map(name))
     }
 }

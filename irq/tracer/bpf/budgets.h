@@ -11,7 +11,7 @@
 #include <bpf/bpf_helpers.h>
 
 /*
- * The receiver of each socket's packets, by the socket's cookie. A cookie is not reused; the oldest
+ * The receiver of a socket's packets by the socket's cookie, which is not reused. The oldest
  * entries are evicted.
  */
 struct {
@@ -41,6 +41,23 @@ struct {
 	__type(value, __u32);
 } inherited SEC(".maps");
 
+/* The guarded interfaces: the packets of others are not dropped, and do not count. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, __u8);
+} guarded SEC(".maps");
+
+/* The receiver of each socket's packets. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct guard_receiver);
+} slots SEC(".maps");
+
 /* By the remainder of a number. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -58,12 +75,12 @@ struct {
 	__type(value, struct guard_spent);
 } spent SEC(".maps");
 
-static __always_inline volatile struct guard_limit *limit_at(__u32 slot)
+static __always_inline struct guard_limit *limit_at(__u32 slot)
 {
 	return bpf_map_lookup_elem(&limits, &slot);
 }
 
-static __always_inline volatile struct guard_spent *spent_at(__u32 slot)
+static __always_inline struct guard_spent *spent_at(__u32 slot)
 {
 	return bpf_map_lookup_elem(&spent, &slot);
 }
@@ -71,9 +88,9 @@ static __always_inline volatile struct guard_spent *spent_at(__u32 slot)
 /* The number of all processes without an entry in numbers, while that is full; 0: it is not. */
 static __always_inline __u32 number_of_others(void)
 {
-	volatile struct guard_limit *others = limit_at(0);
+	struct guard_limit *others = limit_at(0);
 
-	return others ? others->number : 0;
+	return others ? *(volatile __u64 *)&others->number : 0;
 }
 
 static __always_inline __u32 slot_of(__u32 number)

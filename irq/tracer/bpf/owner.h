@@ -5,6 +5,7 @@
 
 #include "pending.h"
 #include "names.h"
+#include "spend.h"
 
 enum thread {
 	THREAD_OTHER,
@@ -200,6 +201,7 @@ static __always_inline void for_socket(struct cpu *cpu, struct sock *sk, struct 
 		key->kind = IRQ_SOCKET;
 		key->a = number;
 		key->b = number >> 32;
+		keep_receiver(sk, number);
 		if (!record) {
 			cpu->totals.unowned++;
 		} else if (!record->noted) {

@@ -18,8 +18,6 @@ __noinline int charge(struct cpu *cpu, const struct irq_key *key, __u64 ns, __u6
 
 	if (!cpu || !key || (!ns && !packets))
 		return 0;
-	if (is_spent(key))
-		spend(key, ns, packets);
 	amount = bpf_map_lookup_elem(&rows, key);
 	if (!amount) {
 		bpf_map_update_elem(&rows, key, &none, BPF_NOEXIST);
@@ -74,6 +72,9 @@ __noinline int share(struct cpu *cpu)
 			part_ns = weights ? cpu->shared_ns * weight(cpu, e) / weights : 0;
 		left_ns -= part_ns;
 		charge(cpu, &e->key, e->own_ns + part_ns, e->packets);
+		if (budget_netns)
+			spend(&e->key, e->own_ns + part_ns,
+			      e->packets + (budget_unmerged ? e->merged : 0));
 		cpu->totals.packets += e->packets;
 		cpu->queue_ns += e->own_ns + part_ns;
 		cpu->queue_packets += e->packets;

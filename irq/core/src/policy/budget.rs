@@ -1,8 +1,8 @@
 //! Budgets for the softirq time of processes.
 //!
 //! A packet must be dropped before it causes cost (early demultiplexing, as in "Lazy Receiver Processing", Druschel
-//! and Banga, OSDI 1996). Programs in the kernel begin a limit when a process exceeds its budget, and admit packets by the
-//! time that the ledger charges for them (irq/guard/bpf/limit.bpf.c). Here limits end.
+//! and Banga, OSDI 1996). Programs in the kernel start a limit when a process exceeds its budget, and admit packets by the
+//! time that the ledger charges for them (irq/guard/bpf/limit.bpf.c). [`Meter`] stops limits.
 
 /// Softirq time that a process may cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,12 +16,12 @@ pub struct Budget {
 pub enum Limit {
     /// No limit.
     None,
-    /// This many packets/s; excess packets are dropped early.
+    /// About this many packets/s, at their recent cost; packets above the budget are dropped early.
     PacketsPerSecond(u64),
 }
 
-/// A limit ends when the offered load would cost less than this part of the budget,
-const END: f64 = 0.9;
+/// A limit stops when the offered load would cost less than this part of the budget,
+const STOP: f64 = 0.9;
 /// in this many consecutive intervals.
 const CALM_INTERVALS: u32 = 3;
 
@@ -44,6 +44,8 @@ pub struct Offer {
     pub dropped: u64,
     /// What each of them would have cost.
     pub ns_per_packet: u64,
+    /// Whether it still repays what it used above its budget.
+    pub in_debt: bool,
 }
 
 /// Compares a limited process with its budget.
@@ -54,26 +56,27 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Of a process whose limit has not begun.
+    /// Of a process without a limit so far.
     #[must_use]
     pub fn new(budget: Budget) -> Self {
         Self { budget, calm: 0 }
     }
 
-    /// Returns whether the limit ends after an interval; `None`: there was no limit.
-    pub fn ends(&mut self, offer: Option<Offer>) -> bool {
-        let Some(Offer { interval_ns, caused_ns, dropped, ns_per_packet }) = offer else {
+    /// Returns whether the limit stops after an interval; `None`: there was no limit.
+    pub fn stops(&mut self, offer: Option<Offer>) -> bool {
+        let Some(Offer { interval_ns, caused_ns, dropped, ns_per_packet, in_debt }) = offer else {
             self.calm = 0;
             return false;
         };
         let offered_ns = caused_ns as f64 + dropped as f64 * ns_per_packet as f64;
-        let calm = offered_ns < END * self.budget.ns_per_s as f64 * interval_ns as f64 / 1e9;
+        let most_ns = STOP * self.budget.ns_per_s as f64 * interval_ns as f64 / 1e9;
+        let calm = offered_ns < most_ns && !in_debt;
         self.calm = if calm { self.calm + 1 } else { 0 };
-        let ends = self.calm == CALM_INTERVALS;
-        if ends {
+        let stops = self.calm == CALM_INTERVALS;
+        if stops {
             self.calm = 0;
         }
-        ends
+        stops
     }
 }
 
@@ -84,14 +87,20 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn a_limit_ends_after_three_calm_intervals() {
+    fn a_limit_stops_after_three_calm_intervals() {
         // A tenth of a CPU, at 1 us for each packet: 100,000 packets.
         let mut meter = Meter::new(Budget { ns_per_s: SECOND / 10 });
         let mut interval = |offered: u64, passed: u64| {
             let dropped = offered - passed;
             let caused_ns = passed * 1000;
-            let offer = Offer { interval_ns: SECOND, caused_ns, dropped, ns_per_packet: 1000 };
-            meter.ends(Some(offer))
+            let offer = Offer {
+                interval_ns: SECOND,
+                caused_ns,
+                dropped,
+                ns_per_packet: 1000,
+                in_debt: false,
+            };
+            meter.stops(Some(offer))
         };
         for (offered, passed, count, ends) in [
             (500_000, 100_000, 3, false),
@@ -113,11 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn calm_before_a_limit_does_not_count() {
+    fn calm_before_a_limit_and_before_a_debt_does_not_count() {
         let mut meter = Meter::new(Budget { ns_per_s: SECOND });
         let calm = Some(Offer { interval_ns: SECOND, ..Offer::default() });
-        let ends = [calm, calm, None, calm, calm, calm].map(|offer| meter.ends(offer));
-        assert_eq!(ends, [false, false, false, false, false, true]);
+        let in_debt = calm.map(|offer| Offer { in_debt: true, ..offer });
+        let stops = [calm, calm, None, calm, calm, in_debt, calm, calm, calm];
+        let stops = stops.map(|offer| meter.stops(offer));
+        assert_eq!(stops, [false, false, false, false, false, false, false, false, true]);
     }
 
     #[test]

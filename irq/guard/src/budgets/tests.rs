@@ -19,6 +19,9 @@ use crate::abi::guard_receiver;
 use onbeat_irq_core::charge::{Device, Owner};
 use onbeat_irq_core::policy::Rank;
 
+/// The index of each namespace's first interface.
+const LOOPBACK: u32 = 1;
+
 /// Budgets of all processes, and a socket on the loopback of the namespace.
 struct World {
     namespace: Namespace,
@@ -49,7 +52,8 @@ impl World {
         let config = Config { budgets: vec![rule], ..Config::of(vec!["lo".to_owned()]) };
         let netns = namespace.inode() as u32;
         let walk = Walk::new(netns, &config).unwrap();
-        let budgets = Budgets::new(&config, netns, &walk, 0).unwrap();
+        let mut budgets = Budgets::new(&config, netns, &walk, 0).unwrap();
+        namespace.run(|| budgets.set_devices(&[LOOPBACK], true)).unwrap().unwrap();
         Some(Self { namespace, walk, budgets, socket })
     }
 
@@ -98,6 +102,10 @@ impl World {
     }
 }
 
+fn process_of(pid: u32) -> Process {
+    onbeat_irq::names::process(pid).unwrap()
+}
+
 /// A scan that includes this process, and none of its files yet.
 fn partial_scan() -> Scan {
     let process = onbeat_irq::names::process(std::process::id()).unwrap();
@@ -116,7 +124,7 @@ fn a_socket_has_the_number_of_its_reader_before_a_scan_shows_it() {
     let assigned = world.budgets.numbers.get(process).unwrap().number;
     assert_eq!(world.read(), Some(assigned));
     // Another number, and that of all processes without one.
-    assert!(world.walk.number(process.pid, 9, false).unwrap());
+    assert!(world.walk.number(process, 9, false).unwrap());
     world.walk.publish_numbers(0).unwrap();
     assert_eq!(world.read(), Some(9));
     world.walk.remove_number(process.pid).unwrap();
@@ -186,7 +194,7 @@ fn an_unread_socket_has_the_number_of_its_only_process() {
         world.number_of_socket().unwrap_or(0)
     };
     let mut cat = Command::new("cat");
-    assert!(world.walk.number(this, 5, false).unwrap());
+    assert!(world.walk.number(process_of(this), 5, false).unwrap());
     assert_eq!(scan(&world, this), 5);
     // A new one has it before any scan; one of a stream does not.
     let another = world.another_socket();
@@ -196,10 +204,10 @@ fn an_unread_socket_has_the_number_of_its_only_process() {
     cat.stdin(OwnedFd::from(world.socket.try_clone().unwrap())).stdout(Stdio::piped());
     let mut child = cat.spawn().unwrap();
     // Of the same group,
-    assert!(world.walk.number(child.id(), 5, true).unwrap());
+    assert!(world.walk.number(process_of(child.id()), 5, true).unwrap());
     assert_eq!((scan(&world, child.id()), scan(&world, this)), (5, 5));
     // of another one,
-    assert!(world.walk.number(child.id(), 6, true).unwrap());
+    assert!(world.walk.number(process_of(child.id()), 6, true).unwrap());
     assert_eq!((scan(&world, child.id()), scan(&world, this)), (0, 0));
     // and once it reads.
     world.socket.send(&[0]).unwrap();
@@ -277,8 +285,7 @@ fn a_limit_is_for_sockets_of_its_number_only() {
     const PACKETS: u32 = 50;
     const NUMBER: u32 = 5;
     let Some(mut world) = World::new() else { return };
-    let World { namespace, budgets: Budgets { limiter, .. }, .. } = &mut world;
-    namespace.run(|| limiter.set_devices(&[1])).unwrap().unwrap();
+    let World { budgets: Budgets { limiter, .. }, .. } = &mut world;
     limiter.set_addresses(["127.0.0.1".parse().unwrap()].into_iter()).unwrap();
     let [slots, ..] = world.walk.tables_of_budgets();
     let receiver = guard_receiver { number: NUMBER, pid: 4_000_001 };
@@ -286,7 +293,7 @@ fn a_limit_is_for_sockets_of_its_number_only() {
     slots.update(&key, receiver.octets(), MapFlags::ANY).unwrap();
     let received_with = |number| {
         world.budgets.limiter.set_budget(number, Budget { ns_per_s: 1_000 });
-        world.budgets.limiter.begin_limit(number, 1_000);
+        world.budgets.limiter.start_limit(number, 1_000);
         for _ in 0..PACKETS {
             let _ = world.socket.send(&[0]);
         }
@@ -297,18 +304,40 @@ fn a_limit_is_for_sockets_of_its_number_only() {
     assert!(received_with(NUMBER) < PACKETS / 2);
 }
 
+/// Another process had its id, and another interface receives the packets.
+#[test]
+fn time_counts_for_the_process_with_a_number_and_on_guarded_interfaces() {
+    const NUMBER: u32 = 5;
+    let Some(mut world) = World::new() else { return };
+    let this = process_of(std::process::id());
+    let before = Process { start_ticks: this.start_ticks - 1, ..this };
+    for (process, devices, counts) in
+        [(before, &[LOOPBACK][..], false), (this, &[], false), (this, &[LOOPBACK], true)]
+    {
+        assert!(world.walk.number(process, NUMBER, false).unwrap());
+        let World { namespace, budgets, .. } = &mut world;
+        namespace.run(|| budgets.set_devices(devices, true)).unwrap().unwrap();
+        budgets.limiter.set_budget(NUMBER, Budget { ns_per_s: 1_000_000_000 });
+        // The ledger charges the time of a softirq when it ends.
+        for _ in 0..3 {
+            assert_eq!(world.read(), Some(NUMBER));
+        }
+        let count = world.budgets.limiter.count(NUMBER).unwrap();
+        assert_eq!(count.spent_ns > 0, counts, "{process:?}, {devices:?}: {count:?}");
+    }
+}
+
 /// The account starts with packets that cost nothing.
 #[test]
 fn packets_cost_a_limit_what_the_ledger_charges() {
     const NUMBER: u32 = 5;
     let Some(mut world) = World::new() else { return };
-    assert!(world.walk.number(std::process::id(), NUMBER, false).unwrap());
+    assert!(world.walk.number(process_of(std::process::id()), NUMBER, false).unwrap());
     assert_eq!(world.read(), Some(NUMBER));
-    let World { namespace, budgets: Budgets { limiter, .. }, .. } = &mut world;
-    namespace.run(|| limiter.set_devices(&[1])).unwrap().unwrap();
+    let World { budgets: Budgets { limiter, .. }, .. } = &mut world;
     limiter.set_addresses(["127.0.0.1".parse().unwrap()].into_iter()).unwrap();
     limiter.set_budget(NUMBER, Budget { ns_per_s: 10_000_000 });
-    limiter.begin_limit(NUMBER, 1);
+    limiter.start_limit(NUMBER, 1);
     let limiter = &world.budgets.limiter;
     let deadline = Instant::now() + Duration::from_secs(20);
     while limiter.count(NUMBER).unwrap().dropped == 0 {
@@ -326,16 +355,13 @@ fn members_of_a_group_share_its_limit_equally() {
     const GREEDY: u32 = 4_000_001;
     const MODEST: u32 = 4_000_002;
     let Some(mut world) = World::new() else { return };
-    let World { namespace, budgets: Budgets { limiter, .. }, .. } = &mut world;
-    // The index of the loopback.
-    let attached = namespace.run(|| limiter.set_devices(&[1])).unwrap();
-    attached.unwrap();
+    let World { budgets: Budgets { limiter, .. }, .. } = &mut world;
     limiter.set_addresses(["127.0.0.1".parse().unwrap()].into_iter()).unwrap();
     // 500 packets/s.
     limiter.set_budget(NUMBER, Budget { ns_per_s: 500_000 });
-    limiter.begin_limit(NUMBER, 1_000);
+    limiter.start_limit(NUMBER, 1_000);
     let sockets = [GREEDY, MODEST].map(|pid| {
-        assert!(world.walk.number(pid, NUMBER, true).unwrap());
+        assert!(world.walk.number(Process { pid, start_ticks: 0 }, NUMBER, true).unwrap());
         let socket = world.another_socket();
         let [slots, ..] = world.walk.tables_of_budgets();
         let receiver = guard_receiver { number: NUMBER, pid };

@@ -82,15 +82,18 @@ const AT_PACKETS: [&str; 11] = [
 ];
 
 /// The tables of budgets (bpf/budgets.h), which a guard has.
-const OF_BUDGETS: [&str; 5] = ["cookies", "numbers", "inherited", "limits", "spent"];
+const OF_BUDGETS: [&str; 7] =
+    ["slots", "cookies", "inherited", "guarded", "limits", "spent", "numbers"];
 
 /// Budgets to which the ledger charges time.
 #[derive(Debug, Clone, Copy)]
 pub struct Budgets<'g> {
     /// The tables of the guard, by name; others are ignored.
     pub tables: &'g [Map<'g>],
-    /// The network namespace whose devices' packets count.
+    /// The network namespace of the guarded interfaces.
     pub netns: u32,
+    /// Whether packets are dropped before the kernel merges them.
+    pub unmerged: bool,
 }
 
 /// Records that a tracer writes besides the ledger.
@@ -221,9 +224,11 @@ impl Tracer {
                 Records::Ticks => object.set_entries("ticks", ticks::BUFFER)?,
             }
             match budgets {
-                Some(Budgets { tables, netns }) => {
-                    let netns = netns.to_ne_bytes();
-                    object.set_constants(&[(offset_of!(rodata, budget_netns), &netns)]);
+                Some(Budgets { tables, netns, unmerged }) => {
+                    object.set_constants(&[
+                        (offset_of!(rodata, budget_netns), &netns.to_ne_bytes()),
+                        (offset_of!(rodata, budget_unmerged), &[unmerged.into()]),
+                    ]);
                     let of_budgets =
                         |table: &&Map<'_>| OF_BUDGETS.iter().any(|name| table.name() == *name);
                     tables.iter().filter(of_budgets).try_for_each(|table| object.share(table))?;
