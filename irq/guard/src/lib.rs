@@ -5,8 +5,8 @@
 //!  sockets,       (pure)        rho_max    one step
 //!  threads                      (pure)
 //!
-//!  Tracer (BPF) --> budgets --> policy::Meter --> limiter (BPF at ingress)
-//!  the ledger       comparison                    drops early
+//!  Tracer (BPF) --> accounts of budgets --> limiter (BPF at ingress)
+//!  the ledger       start of a limit        drops early
 //! ```
 //!
 //! Devices use threaded NAPI, so that their softirq work runs in threads ([`Guard`]). BPF programs find the

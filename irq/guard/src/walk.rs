@@ -253,16 +253,27 @@ impl Walk {
     pub(super) fn number(&mut self, process: Process, number: u32, grouped: bool) -> Result<bool> {
         let Process { pid, start_ticks } = process;
         let numbers = self.object.map("numbers");
-        let grouped = grouped.into();
+        let grouped = u32::from(grouped);
         let member = guard_member { number, grouped, start_ticks, ..guard_member::default() };
         match numbers.update(&pid.to_ne_bytes(), member.octets(), MapFlags::ANY) {
             Ok(()) => {
                 self.numbering = self.numbering.wrapping_add(1);
+                if grouped != 0 {
+                    self.keep_after_exit(process, number)?;
+                }
                 Ok(true)
             }
             Err(full) if matches!(full.kind(), Kind::TooBig | Kind::OutOfMemory) => Ok(false),
             Err(source) => Err(Error::kernel(format!("number process {pid}"), source)),
         }
+    }
+
+    /// Packets of sockets that a process was the last to read count for its group, also once it has exited.
+    fn keep_after_exit(&self, process: Process, number: u32) -> Result<()> {
+        let key = irq_owner { pid: process.pid, start_ticks: process.start_ticks };
+        let inherited = self.object.map("inherited");
+        let kept = inherited.update(key.octets(), &number.to_ne_bytes(), MapFlags::ANY);
+        kept.map_err(|source| Error::kernel("keep the number of a process", source))
     }
 
     /// The number that a process had from its parent when it started.

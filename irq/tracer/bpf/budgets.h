@@ -30,10 +30,7 @@ struct {
 	__type(value, struct guard_member);
 } numbers SEC(".maps");
 
-/*
- * Processes with the number of a group, by their parents: their time counts, also if they exit
- * before the loader knows them.
- */
+/* Processes with the number of a group: their time counts, also once they have exited. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, GUARD_WAITING);

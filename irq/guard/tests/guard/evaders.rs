@@ -92,10 +92,10 @@ fn read_for(ms: libc::c_int, sockets: &[RawFd]) {
 }
 
 /// Steps of a filter that costs many times more than a packet.
-const FILTER_STEPS: usize = 4000;
+pub(crate) const FILTER_STEPS: usize = 4000;
 
 /// Attaches a filter of this many steps to a socket, which accepts all packets.
-fn set_filter(socket: RawFd, steps: usize) {
+pub(crate) fn set_filter(socket: RawFd, steps: usize) {
     let step = |code: u32, k| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     // The code computes, so that no compiler of the kernel leaves it out.
     let mut filter = [step(libc::BPF_ALU | libc::BPF_MUL | libc::BPF_K, 3); FILTER_STEPS];
