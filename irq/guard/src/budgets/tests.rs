@@ -360,6 +360,8 @@ fn members_of_a_group_share_its_limit_equally() {
     let Some(mut world) = World::new() else { return };
     let World { budgets: Budgets { limiter, .. }, .. } = &mut world;
     limiter.set_addresses(["127.0.0.1".parse().unwrap()].into_iter()).unwrap();
+    // Packets keep their assumed cost.
+    limiter.charge_devices(&[]).unwrap();
     limiter.set_budget(NUMBER, Budget { ns_per_s: PACKETS_PER_S as u64 * 1_000 });
     limiter.start_limit(NUMBER, 1_000);
     let start = Instant::now();
