@@ -10,6 +10,7 @@
 //! ```
 
 use std::fs;
+use std::process::Command;
 
 use crate::common::{
     Flow, GROUP, PORTS, VLAN, build, can_run, eliminate, log, port, program, replicate, run,
@@ -21,6 +22,7 @@ use onbeat_netdev::VethEnd;
 use onbeat_node::config::Backend;
 use onbeat_node::control::{Event, EventDetail, LinkState, PortMode};
 use onbeat_node::metrics::{Collector, exposition};
+use onbeat_wire::MacAddress;
 use serde_json::Value;
 
 const WHILE: u64 = 300;
@@ -156,6 +158,62 @@ fn a_stream_is_protected_from_the_start_by_the_interfaces_that_exist() {
         world.restore("path2").unwrap();
         wait_arriving("path2");
         world.cut("path1", CutEnds::Both).unwrap();
+        flow.advance(WHILE);
+        flow.finish_whole();
+    }
+}
+
+/// Replaces path1 of "a" by a macvlan with the address of the interface below it, which its driver refuses to set up.
+fn refuse_path1(world: &World) {
+    remove_path1(world);
+    let (near, far) = (world.handle("a").unwrap(), world.handle("b").unwrap());
+    let peer = VethEnd::new("path1").queues(1, 1).namespace(far.namespace());
+    near.create_veth(&VethEnd::new("low1").queues(1, 1), &peer).unwrap();
+    near.set_mtu("low1", 1506).unwrap();
+    near.set_up("low1").unwrap();
+    let address = near.link("low1").unwrap().mac.unwrap();
+    let macvlan = format!("link add link low1 name path1 address {address} type macvlan");
+    let mut ip = Command::new("ip");
+    let ran = near.namespace().start_in(ip.args(macvlan.split(' '))).status().unwrap();
+    assert!(ran.success(), "ip {macvlan}");
+}
+
+#[test]
+fn a_node_starts_while_an_interface_cannot_be_set_up() {
+    if !can_run() {
+        return;
+    }
+    let (a, b) = configurations();
+    for backend in [Backend::Xdp, Backend::Packet] {
+        let mut world = build(&two_paths(&a, &b));
+        world.set_backend(Some(backend));
+        refuse_path1(&world);
+        world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
+        let why = |event: &Event| match &event.detail {
+            EventDetail::ProgramDetached { why: Some(why), .. } => why.contains("EADDRINUSE"),
+            _ => false,
+        };
+        wait_for("the event", || events("a").iter().any(why));
+        let status = show("a");
+        let path = port(&status, "path1");
+        assert_eq!((path.link, path.mode), (LinkState::Down, PortMode::Detached));
+        assert!(
+            path.not_attached.as_ref().is_some_and(|why| why.contains("EADDRINUSE")),
+            "{path:?}"
+        );
+        assert!(run(&["show", "a"]).out.contains("port path1 is not attached: "));
+        assert!(log("a").contains("the node starts without it, and tries again"), "{}", log("a"));
+        let flow = flow(&world);
+        flow.advance(WHILE);
+        let ran = run(&["reload", "a"]);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+        flow.advance(WHILE);
+
+        let other = MacAddress([2, 0, 0, 0, 0x26, 1]);
+        world.handle("a").unwrap().set_mac("low1", other).unwrap();
+        wait_present("a");
+        assert_eq!(port(&show("a"), "path1").not_attached, None);
+        wait_arriving("path1");
         flow.advance(WHILE);
         flow.finish_whole();
     }

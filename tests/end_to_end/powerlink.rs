@@ -6,6 +6,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
@@ -15,6 +16,7 @@ use crate::common::{CommandOutput, TemporaryFile, can, can_run, program, run, ru
 use onbeat_delay::capture::Reader;
 use onbeat_lab::traffic::{Receiver, socket};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_testing::TemporaryDirectory;
 use onbeat_wire::powerlink::{Body, CommandId, Message, NmtCommandId, NmtState, Sdo, Service};
 use serde_json::Value;
 
@@ -245,7 +247,11 @@ fn a_network_that_does_not_come_up_has_a_cause() {
     let text =
         NETWORK.replace("pres-timeout-us = 15000", "pres-timeout-us = 15000\nmandatory = true");
     let (file, pair) = (TemporaryFile::with("absent.toml", &text), Pair::new());
-    let managing = ["powerlink", "mn", file.name(), "--seconds", "3", "--json"];
+    let directory = TemporaryDirectory::new("powerlink-metrics");
+    let metrics = directory.file("mn.prom");
+    let textfile = metrics.to_str().unwrap();
+    let managing =
+        ["powerlink", "mn", file.name(), "--seconds", "3", "--json", "--textfile", textfile];
     let CommandOutput { code, out, err } = run_in(pair.mn.namespace(), &managing);
     let found: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
     assert_eq!(code, 1, "{found:#}");
@@ -253,6 +259,14 @@ fn a_network_that_does_not_come_up_has_a_cause() {
         err.contains("node 240: NOT_ACTIVE -> PRE_OPERATIONAL_1: no other managing node"),
         "{err}"
     );
+    let metrics = fs::read_to_string(&metrics).unwrap();
+    for line in [
+        "state_info{device=\"mn\",id=\"240\",state=\"pre_operational_1\"} 1",
+        "in_target_state{device=\"mn\",id=\"240\"} 0",
+        "peer_operational{device=\"mn\",id=\"240\",peer=\"1\"} 0",
+    ] {
+        assert!(metrics.contains(&format!("\nonbeat_powerlink_{line}\n")), "{line}: {metrics}");
+    }
     let own = "node 240 is in PRE_OPERATIONAL_1, not in OPERATIONAL; last change: NOT_ACTIVE -> \
                PRE_OPERATIONAL_1: no other managing node; not all mandatory nodes are configured";
     let absent = "node 1 is in step \"identification\"; no IdentResponse: check that it runs, its id and its cable";

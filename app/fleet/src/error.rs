@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use onbeat_host::trust::UntrustedFile;
 use onbeat_node::control::ClientError;
+use onbeat_report::metrics::MetricsFileError;
 use onbeat_rollout::record::RecordError;
 use onbeat_rollout::stage::StageRefusal;
 use onbeat_rollout::store::StoreError;
@@ -21,6 +22,9 @@ pub(crate) enum Error {
     /// A record.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The file of metrics.
+    #[error(transparent)]
+    Metrics(#[from] MetricsFileError),
     /// The stage of a node.
     #[error(transparent)]
     Stage(#[from] StageRefusal),

@@ -1,17 +1,15 @@
 //! Metrics of an agent, as a file for the textfile collector of node_exporter.
 
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use onbeat_report::metrics::MetricsFile;
 use onbeat_rollout::agent::{Action, Outcome};
 use onbeat_rollout::{Agent, Phase};
 
 use crate::agent::unix_time;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Time after which the file is written again without a change: its time shows that the agent runs.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -19,7 +17,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 /// What the agent of a node has done.
 #[derive(Debug)]
 pub(crate) struct AgentMetrics {
-    file: Option<PathBuf>,
+    file: Option<MetricsFile>,
     node: String,
     step: u64,
     phase: Phase,
@@ -36,14 +34,8 @@ pub(crate) struct AgentMetrics {
 impl AgentMetrics {
     /// Metrics of a node; without a file, they are not written.
     pub(crate) fn new(node: &str, file: Option<PathBuf>) -> Result<Self> {
-        let is_named =
-            |path: &PathBuf| path.extension().is_some_and(|extension| extension == "prom");
-        if let Some(path) = file.as_ref().filter(|path| !is_named(path)) {
-            let fault = "does not end in .prom, which the collector requires; add it".into();
-            return Err(Error::Content { path: path.clone(), fault });
-        }
         Ok(Self {
-            file,
+            file: file.map(MetricsFile::new).transpose()?,
             node: node.to_owned(),
             step: 0,
             phase: Phase::Rest,
@@ -94,17 +86,15 @@ impl AgentMetrics {
             &self.node,
             unix_time(),
         );
-        match replace(&file, &(text.clone() + &seen)) {
+        match file.replace(&(text.clone() + &seen)) {
             Ok(()) => {
                 self.written = Some((text, Instant::now()));
                 self.reported.clear();
             }
             Err(error) => {
-                let what = format!("{}: {error}", file.display());
+                let what = error.to_string();
                 if what != self.reported {
-                    tracing::warn!(
-                        "metrics: {what}; the user of the agent must be able to write to its directory"
-                    );
+                    tracing::warn!("metrics: {what}");
                     self.reported = what;
                 }
             }
@@ -160,23 +150,9 @@ fn sample(name: &str, kind: &str, help: &str, node: &str, value: u64) -> String 
     head(name, kind, help) + &format!("{name}{{node=\"{node}\"}} {value}\n")
 }
 
-/// Replaces the file as a whole, readable for the collector, which does not read the name of the new one.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = || -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).open(&temporary)?;
-        // The umask of a service does not apply.
-        file.set_permissions(Permissions::from_mode(0o644))?;
-        file.write_all(text.as_bytes())?;
-        fs::rename(&temporary, path)
-    };
-    written().inspect_err(|_| _ = fs::remove_file(&temporary))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::process::{Command, Stdio};
 
     use onbeat_rollout::Current;

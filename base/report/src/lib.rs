@@ -24,6 +24,7 @@ pub mod distribution;
 pub mod figure;
 pub mod format;
 pub mod html;
+pub mod metrics;
 pub mod origin;
 pub mod plot;
 pub mod progress;

@@ -11,6 +11,9 @@ use crate::reading::{PortReading, StreamReading};
 use crate::spec::Stream;
 use crate::wildcard::{Wildcard, WildcardReading};
 
+/// Streams that are read at a time: a data plane in user space forwards no frames meanwhile.
+pub const READ_AT_ONCE: usize = 64;
+
 /// The XDP mode of a program on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -297,6 +300,28 @@ pub trait DataPlane<E>: fmt::Debug {
     /// Those of [`DataPlane::read_stream`].
     fn read_streams(&self, names: &[Rc<str>]) -> Result<Vec<Option<StreamReading>>, E> {
         names.iter().map(|name| self.read_stream(name)).collect()
+    }
+
+    /// Passes each stream of the data plane with its counters, in any order. `streams` are these streams.
+    ///
+    /// # Errors
+    /// Those of [`DataPlane::read_stream`].
+    fn read_all(
+        &self,
+        streams: &mut dyn Iterator<Item = &Stream>,
+        take: &mut dyn FnMut(&Stream, &StreamReading),
+    ) -> Result<(), E> {
+        loop {
+            let some: Vec<&Stream> = streams.take(READ_AT_ONCE).collect();
+            if some.is_empty() {
+                return Ok(());
+            }
+            let names: Vec<Rc<str>> =
+                some.iter().map(|stream| stream.name.as_str().into()).collect();
+            for (stream, reading) in some.into_iter().zip(self.read_streams(&names)?) {
+                reading.iter().for_each(|reading| take(stream, reading));
+            }
+        }
     }
 
     /// Returns the memory of the stream tables; `None` if each stream allocates its own.

@@ -31,6 +31,7 @@ mod launcher;
 mod lead;
 mod left_out;
 mod limits;
+mod metrics;
 mod outcome;
 mod port;
 mod progress;

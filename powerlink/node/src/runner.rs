@@ -507,7 +507,7 @@ impl<S: Station> Runner<S> {
 }
 
 /// The length of a cycle in the objects of a node; 0: none is set yet.
-fn cycle_ns(station: &impl Station) -> u64 {
+pub(crate) fn cycle_ns(station: &impl Station) -> u64 {
     station.objects().number(profile::CYCLE_LENGTH_US) * 1000
 }
 

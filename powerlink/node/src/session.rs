@@ -6,10 +6,12 @@ use onbeat_link::Backend;
 use onbeat_netdev::Namespace;
 use onbeat_realtime::clock::now_ns;
 use onbeat_realtime::interrupt::{self, Guard};
+use onbeat_report::metrics::MetricsFile;
 use onbeat_report::{Check, Input, Outcome, Progress, Run};
 use onbeat_wire::powerlink::NodeId;
 
 use crate::error::StartError;
+use crate::metrics::MetricsWriter;
 use crate::progress::StateLog;
 use crate::realtime::NodeThread;
 use crate::{File, Host, NodeHost, NodePlacement, Project, Runner, Sender, Simulation, Station};
@@ -29,6 +31,8 @@ pub struct Session<'a> {
     pub sender: Option<Sender>,
     /// How long it runs; `None`: until the process is interrupted.
     pub seconds: Option<f64>,
+    /// The file that it keeps its metrics in.
+    pub metrics: Option<MetricsFile>,
 }
 
 /// Errors of a session.
@@ -64,6 +68,9 @@ pub enum SessionError {
     /// Its port, or the namespace of this process.
     #[error(transparent)]
     Port(#[from] onbeat_link::Error),
+    /// The thread that writes its metrics.
+    #[error("metrics: thread not started: {0}")]
+    Metrics(std::io::Error),
 }
 
 impl Session<'_> {
@@ -154,12 +161,18 @@ impl Session<'_> {
         let _signals = Guard::install();
         let end_ns = self.seconds.map_or(u64::MAX, |seconds| now_ns() + (seconds * 1e9) as u64);
         let mut log = StateLog::default();
+        // Before this thread has real-time settings, which another one inherits.
+        let metrics = self.metrics.clone().map(MetricsWriter::start).transpose();
+        let mut metrics = metrics.map_err(SessionError::Metrics)?;
         let (ran, notes): (_, Vec<String>) = {
             let thread = NodeThread::enter(&self.file.realtime)?;
             let ran = runner.run_observed(
                 |station| simulation.turn(station),
                 |runner| {
                     log.print(runner, progress);
+                    if let Some(metrics) = &mut metrics {
+                        metrics.update(now_ns(), runner, interface);
+                    }
                     progress.update(|| {
                         let station = runner.station();
                         let node = station.node();
@@ -171,6 +184,9 @@ impl Session<'_> {
             (ran, thread.notes().collect())
         };
         log.print(&runner, progress);
+        if let Some(metrics) = metrics {
+            metrics.finish(&runner, interface);
+        }
         progress.clear();
         let mut outcome = run.finish();
         match ran {

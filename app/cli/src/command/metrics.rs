@@ -1,15 +1,13 @@
 //! `onbeat metrics`
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use onbeat_node::metrics::{
     Collector, HostNames, LiveCollector, MetricsServer, NodeReading, Page, exposition,
     inherited_listener,
 };
+use onbeat_report::metrics::MetricsFile;
 
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output;
@@ -54,8 +52,9 @@ impl Arguments {
     pub(crate) fn execute(self) -> Result {
         let collector = Collector::new(self.stream, self.max_streams);
         if let Some(file) = self.textfile {
+            let file = MetricsFile::new(file)?;
             let nodes = collector.collect();
-            write_whole(&file, &exposition(&nodes))?;
+            file.replace(&exposition(&nodes))?;
             let silent: Vec<_> = nodes.iter().filter_map(complaint).collect();
             silent.iter().for_each(|complaint| tracing::warn!("{complaint}"));
             return Ok(CommandResult::good_if(silent.is_empty()));
@@ -95,27 +94,4 @@ impl Arguments {
 /// Why a node has no metrics.
 fn complaint((node, summary): &NodeReading) -> Option<String> {
     summary.as_ref().err().map(|error| format!("node {node:?}: {error}"))
-}
-
-/// Replaces a file as a whole: the collector reads no part of one.
-fn write_whole(path: &Path, text: &str) -> Result<()> {
-    let name = path.file_name().and_then(|name| name.to_str());
-    let Some(name) = name.filter(|name| name.ends_with(".prom")) else {
-        let message = "does not end in .prom, which the collector requires; add it";
-        return Err(Failure::new(format!("file {path:?} {message}")));
-    };
-    // The collector does not read this name.
-    let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    let written = || -> io::Result<()> {
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o644).open(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        fs::rename(&temporary, path)
-    };
-    written().map_err(|error| {
-        let _ = fs::remove_file(&temporary);
-        Failure::new(format!(
-            "file {path:?} cannot be written: {error}; the user of this command must be able to write to its directory"
-        ))
-    })
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use onbeat_delay_run::ClockCondition;
 use onbeat_realtime::interrupt;
 use onbeat_report::format::count;
 use onbeat_report::{Outcome, Progress, Run, Topology};
@@ -153,9 +154,11 @@ pub(super) fn run<F: FnOnce(&mut Outcome)>(
 ) -> Result<Outcome> {
     let _guard = interrupt::Guard::install();
     let run = Run::begin(name);
+    let clock = ClockCondition::begin();
     let fill = measure(progress)?;
     progress.clear();
     let mut outcome = run.finish();
+    clock.finish(&mut outcome);
     outcome.conditions.driver = Some("veth".into());
     outcome.conditions.mode = Some("xdp-native".into());
     fill(&mut outcome);

@@ -178,6 +178,9 @@ pub struct PortStatus {
     pub ifindex: u32,
     /// Attachment of the data plane.
     pub mode: PortMode,
+    /// Why the data plane is not attached though the interface exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_attached: Option<String>,
     /// Cause and remedy if it is in generic mode though the configuration permits native mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_native: Option<String>,

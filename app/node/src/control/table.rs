@@ -86,8 +86,11 @@ pub fn node_table(status: &NodeStatus) -> String {
         );
     }
     for port in &status.ports {
-        if let Some(why) = &port.not_native {
+        if let Some(why) = &port.not_attached {
             // Writing to a String cannot fail.
+            let _ = writeln!(text, "\nport {} is not attached: {why}", port.name);
+        }
+        if let Some(why) = &port.not_native {
             let _ = writeln!(text, "\nport {} is not in native mode: {why}", port.name);
         }
         if let Some(why) = &port.frames_lost {
@@ -383,6 +386,16 @@ back    recover   2,000  1,000,000    999,998      0     2             0        
         let end = "\n\nport path1 is not in native mode: its driver cannot; use another\n\n\
                    port path1: frames are lost: no port forwards them; do this\n";
         assert!(text.ends_with(end), "{text}");
+    }
+
+    #[test]
+    fn a_port_that_cannot_be_attached_is_shown_with_its_cause() {
+        let mut status = status();
+        status.streams.clear();
+        status.ports[0].mode = PortMode::Detached;
+        status.ports[0].not_attached = Some("cannot set it up".into());
+        let text = node_table(&status);
+        assert!(text.ends_with("\n\nport path1 is not attached: cannot set it up\n"), "{text}");
     }
 
     #[test]

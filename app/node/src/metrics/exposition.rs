@@ -1,7 +1,5 @@
 //! The text format of Prometheus, version 0.0.4.
 
-use std::fmt::{Display, Write};
-
 use onbeat_frer::counters::{Counters, Field};
 use onbeat_frer::reading::PortLosses;
 
@@ -11,62 +9,12 @@ use crate::control::{
     StreamTrouble,
 };
 use onbeat_host::ptp::{PtpState, PtpStatus};
-
-/// Text under construction. All samples of a metric follow each other.
-#[derive(Default)]
-struct Text(String);
-
-/// Type of a metric.
-#[derive(Clone, Copy)]
-enum MetricType {
-    Counter,
-    Gauge,
-}
-
-/// Names and values of labels.
-type Labels<'a> = &'a [(&'a str, &'a str)];
-
-impl Text {
-    fn metric(&mut self, name: &str, kind: MetricType, help: &str) -> Samples<'_> {
-        let kind = match kind {
-            MetricType::Counter => "counter",
-            MetricType::Gauge => "gauge",
-        };
-        let _ = writeln!(self.0, "# HELP {name} {help}.\n# TYPE {name} {kind}");
-        Samples { text: &mut self.0, name: name.to_owned() }
-    }
-}
-
-/// The samples of a metric.
-struct Samples<'a> {
-    text: &'a mut String,
-    name: String,
-}
-
-impl Samples<'_> {
-    fn add(&mut self, labels: Labels<'_>, value: impl Display) {
-        self.text.push_str(&self.name);
-        let mut separator = '{';
-        for (label, value) in labels {
-            let _ = write!(self.text, "{separator}{label}=\"{}\"", escaped(value));
-            separator = ',';
-        }
-        if !labels.is_empty() {
-            self.text.push('}');
-        }
-        let _ = writeln!(self.text, " {value}");
-    }
-}
-
-/// Escapes the characters that end a label's value.
-fn escaped(value: &str) -> impl Display {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
+use onbeat_report::metrics::{MetricType, MetricsText};
 
 /// Prints the metrics of nodes, by name.
 #[must_use]
 pub fn exposition(nodes: &[NodeReading]) -> String {
-    let mut text = Text::default();
+    let mut text = MetricsText::default();
     text.metric("onbeat_build_info", MetricType::Gauge, "Version of the exporter")
         .add(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     let mut up = text.metric("onbeat_up", MetricType::Gauge, "Whether the node answers");
@@ -81,10 +29,10 @@ pub fn exposition(nodes: &[NodeReading]) -> String {
     port_metrics(&mut text, &nodes);
     total_metrics(&mut text, &nodes);
     stream_metrics(&mut text, &nodes);
-    text.0
+    text.into_string()
 }
 
-fn node_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
+fn node_metrics(text: &mut MetricsText, nodes: &[&NodeSummary]) {
     let mut metric =
         text.metric("onbeat_node_info", MetricType::Gauge, "Version and data plane of the node");
     for node in nodes {
@@ -125,7 +73,7 @@ fn node_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
     }
 }
 
-fn ptp_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
+fn ptp_metrics(text: &mut MetricsText, nodes: &[&NodeSummary]) {
     let clocks: Vec<(&str, &PtpStatus)> =
         nodes.iter().filter_map(|node| Some((&*node.node, node.ptp.as_ref()?))).collect();
     let help = "Whether the clock of the host has this state, by ptp4l";
@@ -159,7 +107,7 @@ fn ptp_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
     }
 }
 
-fn guard_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
+fn guard_metrics(text: &mut MetricsText, nodes: &[&NodeSummary]) {
     let guards: Vec<(&str, &GuardStatus)> =
         nodes.iter().filter_map(|node| Some((&*node.node, node.guard.as_ref()?))).collect();
     type Value = fn(&GuardStatus) -> u64;
@@ -203,7 +151,7 @@ fn seconds(ns: i64) -> String {
     format!("{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-fn port_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
+fn port_metrics(text: &mut MetricsText, nodes: &[&NodeSummary]) {
     let ports = || nodes.iter().flat_map(|node| node.ports.iter().map(|port| (&*node.node, port)));
     fn labels<'a>(node: &'a str, port: &'a PortStatus) -> [(&'a str, &'a str); 3] {
         [("node", node), ("port", &port.name), ("device", &port.interface)]
@@ -309,7 +257,7 @@ fn counter_name(name: &str) -> String {
 
 /// Counters of recovery functions, one metric for each.
 fn counter_metrics<'a, const N: usize>(
-    text: &mut Text,
+    text: &mut MetricsText,
     prefix: &str,
     of: &str,
     fields: impl Iterator<Item = &'static Field<Counters>>,
@@ -329,7 +277,7 @@ fn counter_metrics<'a, const N: usize>(
     }
 }
 
-fn total_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
+fn total_metrics(text: &mut MetricsText, nodes: &[&NodeSummary]) {
     let sets = |of: fn(&NodeSummary) -> Counters| {
         nodes.iter().map(|node| ([("node", &*node.node)], of(node))).collect::<Vec<_>>()
     };
@@ -348,7 +296,7 @@ fn total_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
     }
 }
 
-fn stream_metrics(text: &mut Text, nodes: &[&NodeSummary]) {
+fn stream_metrics(text: &mut MetricsText, nodes: &[&NodeSummary]) {
     type Entry<'a> = (&'a str, &'a DetailedStream);
     let streams: Vec<Entry<'_>> = (nodes.iter())
         .flat_map(|node| node.detailed.iter().map(|stream| (&*node.node, stream)))
@@ -441,14 +389,5 @@ mod tests {
         }
         assert!(!page.contains("onbeat_ptp_nic_offset_seconds{"), "{page}");
         assert_eq!(seconds(i64::MIN), "-9223372036.854775808");
-    }
-
-    #[test]
-    fn labels_are_escaped() {
-        let mut text = Text::default();
-        let labels = [("stream", "a\\\"b\nc"), ("port", "")];
-        text.metric("x", MetricType::Gauge, "Help").add(&labels, 1);
-        let expected = "# HELP x Help.\n# TYPE x gauge\nx{stream=\"a\\\\\\\"b\\nc\",port=\"\"} 1\n";
-        assert_eq!(text.0, expected);
     }
 }

@@ -326,13 +326,21 @@ impl Node {
         for &index in &missing {
             self.plane.reserve(&new.ports[index].name)?;
         }
-        for &index in &fresh {
-            self.devices.prepare(&new.ports[index], &mut self.journal)?;
+        let mut prepared = Vec::new();
+        for index in fresh {
+            let port = &new.ports[index];
+            match self.devices.prepare(port, &mut self.journal) {
+                // As before the reload.
+                Err(error) if error.is_away() && self.setup.ports.contains(port) => {
+                    self.plane.reserve(&port.name)?;
+                }
+                done => drop(done.map(|_| prepared.push(index))?),
+            }
         }
         check(&self.devices, &new)?;
         let layout = Layout::new(&new.node, &new.ports, new.links(), &new.streams);
         self.find_peers(&layout.ports, Instant::now());
-        for &index in &fresh {
+        for &index in &prepared {
             self.attach(&layout, index, false, true)?;
         }
         self.report_frame_loss(&layout, EgressPorts::All)?;
@@ -754,7 +762,8 @@ fn remove_pins(pins: PinDirectory) -> Result<()> {
     Ok(())
 }
 
-/// Prepares the interfaces of ports. Returns the numbers of ports whose interface is missing, or has yet to be named.
+/// Prepares the interfaces of ports. Returns the numbers of ports whose interface is missing, has yet to be named, or cannot
+/// be set up.
 ///
 /// # Errors
 /// None of the interfaces of the host is there; one of a station without redundancy is missing; one cannot be used.
@@ -770,7 +779,7 @@ fn prepare_present(
     for (index, port) in ports.iter().enumerate() {
         let may_be_missing = port.create.is_none() && !stations.contains(&index);
         match devices.prepare(port, journal) {
-            Err(error) if may_be_missing && error.is_missing() => {
+            Err(error) if may_be_missing && error.is_away() => {
                 missing.push((index, error));
             }
             prepared => drop(prepared?),
@@ -781,9 +790,11 @@ fn prepare_present(
         return Err(missing.swap_remove(0).1);
     }
     for (_, error) in &missing {
-        tracing::warn!(
-            "{error}; the node starts without it, and attaches it as soon as it appears"
-        );
+        let then = match error.is_missing() {
+            true => "attaches it as soon as it appears",
+            false => "tries again",
+        };
+        tracing::warn!("{error}; the node starts without it, and {then}");
     }
     Ok(missing.into_iter().map(|(index, _)| index).collect())
 }

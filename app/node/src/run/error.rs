@@ -68,6 +68,14 @@ pub enum Error {
         /// The error of its interface.
         source: onbeat_netdev::Error,
     },
+    /// The driver of a port's interface does not set it up.
+    #[error("port {port:?}: {source}; the log of the kernel may name the cause: dmesg")]
+    NotUp {
+        /// The port.
+        port: String,
+        /// The error of its interface.
+        source: onbeat_netdev::Error,
+    },
     /// The two interfaces of a port with `create = "veth"` exist and are not one pair.
     #[error(
         "port {port:?}: interfaces {interface:?} and {attached:?} exist and are not the two ends of a \
@@ -410,6 +418,11 @@ impl Error {
             Error::Port { source, .. } => source.is_not_found(),
             _ => false,
         }
+    }
+
+    /// Whether a port's interface does not exist, or cannot be set up: that may end without a change of the file.
+    pub(super) fn is_away(&self) -> bool {
+        self.is_missing() || matches!(self, Error::NotUp { .. })
     }
 
     /// Whether each further start fails as well, until an administrator changes the file or the unit, or removes the

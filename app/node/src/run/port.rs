@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
+use nix::errno::Errno;
 use onbeat_frer::dataplane::{Mode, PortSpec, ReceiveQueues, RunningProgram};
 use onbeat_netdev::xdp::{self, XdpFeatures};
 use onbeat_netdev::{Link, VethEnd, XdpAttachment, XdpMode};
@@ -71,7 +72,13 @@ impl Devices {
             journal.changing_arp_ignore(&self.handle, &link)?;
             self.handle.set_arp_ignore(&name, 1).map_err(of_port)?;
         }
-        self.handle.set_up(&name).map_err(of_port)?;
+        self.handle.set_up(&name).map_err(|source| match source.errno() {
+            // Of the driver.
+            Some(errno) if errno != Errno::EPERM => {
+                Error::NotUp { port: port.name.clone(), source }
+            }
+            _ => of_port(source),
+        })?;
         self.handle.link(&name).map_err(of_port)
     }
 
@@ -218,6 +225,7 @@ pub(super) fn spec(port: &PortConfig, link: &Link, mode: Mode, queues: ReceiveQu
 mod tests {
     use std::fs;
     use std::path::Path;
+    use std::process::Command;
 
     use onbeat_netdev::Namespace;
     use onbeat_testing::{Feature, TemporaryDirectory, require_all};
@@ -443,6 +451,28 @@ mod tests {
             assert_eq!(restore(control, &mut devices), Vec::<String>::new());
             assert_eq!(devices.handle.link("tsn0-frer").unwrap().mtu, 1500);
             assert!(!Journal::exists(control).unwrap());
+        });
+    }
+
+    /// The driver of a macvlan refuses the address of the interface below it.
+    #[test]
+    fn an_interface_that_its_driver_does_not_set_up_is_away() {
+        in_namespace("refused", |control| {
+            let mut devices = Devices::open("nh").unwrap();
+            create_pair(&devices.handle);
+            let address = devices.handle.link("tsn0").unwrap().mac.unwrap();
+            let macvlan = format!("link add link tsn0 name path1 address {address} type macvlan");
+            let added = Command::new("ip").args(macvlan.split(' ')).status().unwrap();
+            assert!(added.success(), "ip {macvlan}");
+            let text = "[node]\nname = \"nh\"\n[[port]]\nname = \"p\"\ninterface = \"path1\"\n";
+            let port = Config::parse(text, "a.toml").unwrap().ports.remove(0);
+            let mut journal = Journal::open(control, "nh").unwrap();
+            devices.handle.set_up("tsn0").unwrap();
+            let error = devices.prepare(&port, &mut journal).unwrap_err();
+            assert!(matches!(error, Error::NotUp { .. }) && error.is_away(), "{error}");
+            assert!(error.to_string().contains("EADDRINUSE"), "{error}");
+            devices.handle.set_mac("tsn0", random_address()).unwrap();
+            assert!(devices.prepare(&port, &mut journal).unwrap().up);
         });
     }
 

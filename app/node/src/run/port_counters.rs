@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use onbeat_frer::counters::{Counters, PortCounters, StreamCounters};
+use onbeat_frer::dataplane::READ_AT_ONCE;
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{PortId, Stream};
 
@@ -13,9 +14,6 @@ use super::error::Result;
 use super::setup::names;
 use crate::config::{Config, PortConfig};
 use crate::control::StreamTotals;
-
-/// Streams that are read between two batches of frames.
-const AT_ONCE: usize = 64;
 
 /// Contributions of streams to sums.
 pub(super) type Shares = BTreeMap<Rc<str>, Share>;
@@ -115,20 +113,9 @@ impl Node {
         Ok(all)
     }
 
-    /// Reads all streams, in the order of the configuration.
+    /// Reads all streams, in any order.
     pub(super) fn read_all(&self, mut take: impl FnMut(&Stream, &StreamReading)) -> Result<()> {
-        if self.plane.is_in_kernel() {
-            // Its tables are in the memory of this process.
-            for stream in self.setup.streams.iter() {
-                if let Some(reading) = self.plane.read_stream(&stream.name)? {
-                    take(stream, &reading);
-                }
-            }
-            return Ok(());
-        }
-        let streams = self.setup.streams.iter();
-        let names: Vec<_> = streams.map(|stream| Rc::from(stream.name.as_str())).collect();
-        self.read_each(&names, take)
+        self.plane.read_all(&mut self.setup.streams.iter(), &mut take)
     }
 
     /// Reads the streams with these names.
@@ -137,7 +124,7 @@ impl Node {
         names: &[Rc<str>],
         mut take: impl FnMut(&Stream, &StreamReading),
     ) -> Result<()> {
-        for some in names.chunks(AT_ONCE) {
+        for some in names.chunks(READ_AT_ONCE) {
             for (name, reading) in some.iter().zip(self.plane.read_streams(some)?) {
                 if let (Some(stream), Some(reading)) = (self.setup.streams.get(name), reading) {
                     take(stream, &reading);

@@ -165,6 +165,7 @@ fn of_port(
         },
     };
     let generic = matches!(mode, PortMode::Generic | PortMode::XskGeneric);
+    let not_attached = node.upkeep.not_attached(&config.name).filter(|_| link.is_some());
     let not_native = node.not_native.get(&config.name).filter(|_| generic);
     let frames_lost = node.frames_lost.get(&config.name).filter(|_| mode != PortMode::Detached);
     let reading = node.plane.read_port(&config.name)?;
@@ -173,6 +174,7 @@ fn of_port(
         interface,
         ifindex: link.as_ref().map_or(0, |link| link.index),
         mode,
+        not_attached: not_attached.map(str::to_owned),
         not_native: not_native.cloned(),
         frames_lost: frames_lost.cloned(),
         unfinished_checksums: node.upkeep.unfinished_checksums(&config.name).map(str::to_owned),

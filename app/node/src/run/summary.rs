@@ -23,7 +23,6 @@ pub(super) fn read(node: &Node, patterns: &[String], limit: u32) -> Result<NodeS
     if patterns.iter().map(String::len).sum::<usize>() > PATTERNS_LENGTH {
         return Err(Error::Patterns { most: PATTERNS_LENGTH });
     }
-    node.plane.expire()?;
     let setup = &node.setup;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(MOST_DETAILED);
     let mut sums = status::former_sums(node);

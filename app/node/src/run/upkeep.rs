@@ -99,6 +99,12 @@ impl Upkeep {
         self.checksums.get(port).map(|checksums| checksums.why.as_str())
     }
 
+    /// Why a port whose interface exists is not attached.
+    pub(super) fn not_attached(&self, port: &str) -> Option<&str> {
+        let detached = self.detached.get(port).filter(|detached| detached.retry_at.is_some());
+        detached?.why.as_deref()
+    }
+
     /// Sets whether udev has yet to name the interface of a port.
     pub(super) fn note_unnamed(&mut self, port: &str, is_unnamed: bool) {
         if is_unnamed {
@@ -147,7 +153,7 @@ impl DetachedProgram {
 impl Node {
     /// When [`Node::upkeep`] is due.
     pub(super) fn next_upkeep(&self) -> Option<Instant> {
-        let programs = self.has_programs().then_some(self.upkeep.programs_at);
+        let programs = self.has_attachments_to_poll().then_some(self.upkeep.programs_at);
         let output = self.accounts_output().then(|| self.upkeep.output.due());
         let abilities = self.plane.is_in_kernel().then_some(self.upkeep.abilities_at);
         let output = output.into_iter().chain(abilities);
@@ -175,7 +181,7 @@ impl Node {
         if self.upkeep.unnamed_at <= now {
             self.read_unnamed();
         }
-        if self.has_programs() && self.upkeep.programs_at <= now {
+        if self.has_attachments_to_poll() && self.upkeep.programs_at <= now {
             self.upkeep.programs_at = now + self.setup.node.events.interval;
             self.attach_detached(now);
             self.read_queues();
@@ -194,8 +200,11 @@ impl Node {
         self.upkeep.ptp.poll(now);
     }
 
-    fn has_programs(&self) -> bool {
-        self.setup.ports.iter().any(|port| port.backend != Backend::Packet)
+    /// Whether a port has a program, which another process can detach, or is not attached.
+    fn has_attachments_to_poll(&self) -> bool {
+        let ports = &self.setup.ports;
+        let has_programs = ports.iter().any(|port| port.backend != Backend::Packet);
+        has_programs || ports.iter().any(|port| !self.plane.runs(&port.name))
     }
 
     /// Reads the peers, unless the last reading is still valid.

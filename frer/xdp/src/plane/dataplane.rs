@@ -112,6 +112,15 @@ impl<E: From<Error>> DataPlane<E> for Plane {
         Ok(Plane::read_stream(self, name)?)
     }
 
+    fn read_all(
+        &self,
+        _: &mut dyn Iterator<Item = &Stream>,
+        take: &mut dyn FnMut(&Stream, &StreamReading),
+    ) -> Result<(), E> {
+        Plane::read_all(self, take);
+        Ok(())
+    }
+
     fn read_paths(&self, name: &str) -> Result<Option<PathsReading>, E> {
         Ok(Plane::read_paths(self, name))
     }

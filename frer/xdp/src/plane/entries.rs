@@ -13,6 +13,8 @@ use crate::slots::Slots;
 /// Words of entries that are modified individually.
 const PASSED_BEFORE: usize = std::mem::offset_of!(frer_recovery, passed) / 8;
 const DISCARDED_BEFORE: usize = std::mem::offset_of!(frer_recovery, discarded) / 8;
+const PASSED: usize = std::mem::offset_of!(frer_member, passed) / 8;
+const DROPPED: usize = std::mem::offset_of!(frer_member, dropped) / 8;
 const FUNCTIONS: usize = std::mem::offset_of!(frer_member, functions) / 8;
 const OWNER: usize = std::mem::offset_of!(frer_member, owner) / 8;
 const ENC_ERRORED: usize = std::mem::offset_of!(frer_member_record, enc_errored) / 8;
@@ -79,6 +81,31 @@ pub(super) struct CounterSlot {
     pub(super) owner: u64,
     /// Frames are counted here. Counters of other slots are added to one of these before they are freed.
     pub(super) live: bool,
+}
+
+/// Counters of the frames of a slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SlotCounters {
+    passed: u64,
+    dropped: u64,
+    pub(super) record: frer_member_record,
+}
+
+impl SlotCounters {
+    /// Returns the frames that were sent, including those that the stream sent before.
+    pub(super) fn output(&self) -> u64 {
+        self.passed + self.record.retired
+    }
+
+    /// Returns the frames that were received, including those of former slots of the member.
+    pub(super) fn input(&self) -> u64 {
+        self.passed + self.dropped + self.record.former_input
+    }
+
+    /// Returns the frames that sequence recovery passed, and those that it discarded, with or without a number.
+    pub(super) fn judged(&self) -> (u64, u64) {
+        (self.passed, self.dropped.saturating_sub(self.record.unjudged))
+    }
 }
 
 /// Entries that exist when a node is opened.
@@ -218,27 +245,15 @@ impl Tables {
         }
     }
 
-    /// Returns the frames of an entry that were sent, including those that its stream sent before.
-    pub(super) fn output(&self, slot: u32) -> u64 {
-        self.counted(slot).0 + self.records.get(slot).retired
-    }
-
-    /// Returns the passed and dropped frames of a slot.
-    fn counted(&self, slot: u32) -> (u64, u64) {
-        let (member, record) = (self.members.get(slot), self.records.get(slot));
-        (member.passed + record.passed, member.dropped + record.dropped)
-    }
-
-    /// Returns the frames of an entry that were received, including those of former slots of its member.
-    pub(super) fn input(&self, slot: u32) -> u64 {
-        let (passed, dropped) = self.counted(slot);
-        passed + dropped + self.records.get(slot).former_input
-    }
-
-    /// Returns the frames of a slot that sequence recovery passed, and those that it discarded, with or without a number.
-    pub(super) fn judged(&self, slot: u32) -> (u64, u64) {
-        let (passed, dropped) = self.counted(slot);
-        (passed, dropped.saturating_sub(self.records.get(slot).unjudged))
+    /// Returns the counters of a slot.
+    pub(super) fn counted(&self, slot: u32) -> SlotCounters {
+        let (member, record) = (self.members.entry(slot), self.records.get(slot));
+        let count = |word: usize| member[word].load(Ordering::Acquire);
+        SlotCounters {
+            passed: count(PASSED) + record.passed,
+            dropped: count(DROPPED) + record.dropped,
+            record,
+        }
     }
 
     /// Adds what a slot counted for its stream's sequence recovery to that function.
@@ -248,7 +263,7 @@ impl Tables {
         if recovery == constants::NONE || !is_used(recovery) {
             return;
         }
-        let (passed, discarded) = self.judged(slot);
+        let (passed, discarded) = self.counted(slot).judged();
         let function = self.recoveries.entry(recovery);
         function[PASSED_BEFORE].fetch_add(passed, Ordering::Relaxed);
         function[DISCARDED_BEFORE].fetch_add(discarded, Ordering::Relaxed);
@@ -256,13 +271,13 @@ impl Tables {
 
     /// Adds the counters of a slot to another slot of the same member.
     fn merge(&self, slot: u32, new_owner: u32) {
-        let record = self.records.entry(new_owner);
-        for (word, counted) in [
-            (FORMER_INPUT, self.input(slot)),
-            (RETIRED, self.output(slot)),
-            (ENC_ERRORED, self.records.get(slot).enc_errored),
+        let (counted, record) = (self.counted(slot), self.records.entry(new_owner));
+        for (word, count) in [
+            (FORMER_INPUT, counted.input()),
+            (RETIRED, counted.output()),
+            (ENC_ERRORED, counted.record.enc_errored),
         ] {
-            record[word].fetch_add(counted, Ordering::Relaxed);
+            record[word].fetch_add(count, Ordering::Relaxed);
         }
     }
 }
@@ -315,7 +330,7 @@ impl Plane {
                 if let Some(new_owner) = same {
                     self.tables.merge(slot, new_owner.slot);
                 } else if let Some(new_owner) = live.next() {
-                    let output = self.tables.output(slot);
+                    let output = self.tables.counted(slot).output();
                     self.tables.records.entry(new_owner.slot)[RETIRED]
                         .fetch_add(output, Ordering::Relaxed);
                 }

@@ -1,15 +1,18 @@
 //! Counters of the node, and resets.
 
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use onbeat_frer::dataplane::Mode;
 use onbeat_frer::paths::{MemberArrivals, PathsReading};
 use onbeat_frer::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
+use onbeat_frer::spec::Stream;
 
+use super::entries::CounterSlot;
 use super::recovery::RecoveryState;
-use super::{AppliedStream, Plane};
+use super::{AppliedMember, AppliedStream, Plane};
 use crate::abi::constants as c;
 use crate::abi::{frer_output, frer_port_counters, frer_recovery_record, frer_request, frer_skew};
 use crate::compile::{Key, State};
@@ -21,6 +24,12 @@ const UNCOUNTED: Duration = Duration::from_micros(5);
 /// Tries to mark a generator: a store of a number replaces the mark if it is between the load and this store.
 const SHARE_TRIES: u32 = 8;
 
+/// Streams that are loaded at a time: less than a cache of the first level has room for.
+const BATCH: usize = 32;
+
+/// Words of a cache line.
+const LINE: usize = 8;
+
 const LOST_SHOWN: usize = std::mem::offset_of!(frer_recovery_record, lost_shown) / 8;
 
 impl Plane {
@@ -29,22 +38,72 @@ impl Plane {
     /// # Errors
     /// The kernel refuses.
     pub fn read_stream(&self, name: &str) -> Result<Option<StreamReading>> {
-        let Some(stream) = self.applied(name) else { return Ok(None) };
-        let held = self.held.get(&stream.owner).map_or(&[][..], Vec::as_slice);
-        let mut members = Vec::new();
-        for member in &stream.members {
-            let (mut input, mut enc_errored) = (0, 0);
-            for held in held.iter().filter(|held| held.owner == member.owner) {
-                input += self.tables.input(held.slot);
-                enc_errored += self.tables.records.get(held.slot).enc_errored;
+        Ok(self.applied(name).map(|stream| self.read_applied(stream, self.held_by(stream))))
+    }
+
+    /// Passes each stream with its counters.
+    ///
+    /// With many streams, the time is that of the memory: none is looked up by name, and those of a batch are loaded at a
+    /// time.
+    pub fn read_all(&self, mut take: impl FnMut(&Stream, &StreamReading)) {
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut streams = self.streams.iter().flatten().peekable();
+        while streams.peek().is_some() {
+            batch.extend(streams.by_ref().take(BATCH).map(|stream| (stream, self.held_by(stream))));
+            batch.iter().for_each(|(stream, held)| self.load_lines(stream, held));
+            for (stream, held) in batch.drain(..) {
+                take(&stream.stream, &self.read_applied(stream, held));
             }
-            let individual = match member.does.individual {
-                c::NONE => None,
-                slot => Some(self.read_recovery(slot, &[])),
-            };
-            members.push(MemberReading { input, enc_errored, individual });
         }
-        let output = held.iter().map(|held| self.tables.output(held.slot)).sum();
+    }
+
+    /// Loads the memory that [`Plane::read_applied`] reads. No load depends on one before, so that the CPU has many under
+    /// way.
+    fn load_lines(&self, stream: &AppliedStream, held: &[CounterSlot]) {
+        let load = |words: &[AtomicU64]| black_box(words[0].load(Ordering::Relaxed));
+        if let State::Recovery(slot) = stream.state {
+            let (function, record) =
+                (self.tables.recoveries.entry(slot), self.tables.recovery_records.entry(slot));
+            for line in [function, record].into_iter().flat_map(|words| words.chunks(LINE)) {
+                load(line);
+            }
+        }
+        for held in held {
+            load(self.tables.members.entry(held.slot));
+            load(self.tables.records.entry(held.slot));
+        }
+        black_box(stream.members.first().map(|member| member.owner));
+        black_box(stream.stream.members.first().map(|member| member.port));
+        black_box(stream.stream.egress.first().map(|egress| egress.port));
+    }
+
+    /// Returns the slots with counters of a stream.
+    fn held_by(&self, stream: &AppliedStream) -> &[CounterSlot] {
+        self.held.get(&stream.owner).map_or(&[], Vec::as_slice)
+    }
+
+    fn read_applied(&self, stream: &AppliedStream, held: &[CounterSlot]) -> StreamReading {
+        let individual = |member: &AppliedMember| match member.does.individual {
+            c::NONE => None,
+            slot => Some(self.read_recovery(slot, &[])),
+        };
+        let read =
+            |member| MemberReading { input: 0, enc_errored: 0, individual: individual(member) };
+        let mut members: Vec<_> = stream.members.iter().map(read).collect();
+        let (mut output, mut judging) = (0, Vec::new());
+        for held in held {
+            let counted = self.tables.counted(held.slot);
+            output += counted.output();
+            for (member, reading) in stream.members.iter().zip(&mut members) {
+                if held.owner == member.owner {
+                    reading.input += counted.input();
+                    reading.enc_errored += counted.record.enc_errored;
+                }
+            }
+            if stream.state == State::Recovery(counted.record.recovery as u32) {
+                judging.push(held.slot);
+            }
+        }
         let (mut generation, mut recovery) = (None, None);
         match stream.state {
             State::None => {}
@@ -53,21 +112,16 @@ impl Plane {
                 let resets = self.tables.generator_records.get(slot).resets;
                 generation = Some(GenerationReading { next, resets });
             }
-            State::Recovery(slot) => {
-                let counts =
-                    |held: &u32| self.tables.records.get(*held).recovery == u64::from(slot);
-                let members: Vec<u32> = held.iter().map(|held| held.slot).filter(counts).collect();
-                recovery = Some(self.read_recovery(slot, &members));
-            }
+            State::Recovery(slot) => recovery = Some(self.read_recovery(slot, &judging)),
         }
-        Ok(Some(StreamReading { members, generation, recovery, output }))
+        StreamReading { members, generation, recovery, output }
     }
 
     /// Returns the skew between the paths of a stream; `None`: no such stream, or it has no sequence recovery.
     pub fn read_paths(&self, name: &str) -> Option<PathsReading> {
         let stream = self.applied(name)?;
         let State::Recovery(slot) = stream.state else { return None };
-        let held = self.held.get(&stream.owner).map_or(&[][..], Vec::as_slice);
+        let held = self.held_by(stream);
         let members = stream.members.iter().map(|member| {
             // The present one: after a change, the former slot is still held.
             let present = held.iter().rfind(|held| held.owner == member.owner);
@@ -101,7 +155,9 @@ impl Plane {
         }
         // Around packets on other CPUs it may be read as less than before.
         counters.lost = counters.lost.max(before);
-        shown.store(counters.lost, Ordering::Relaxed);
+        if counters.lost != before {
+            shown.store(counters.lost, Ordering::Relaxed);
+        }
         RecoveryReading {
             counters,
             recov_seq_num: state.recov_seq_num(),

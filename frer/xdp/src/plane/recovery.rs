@@ -12,6 +12,10 @@ use crate::abi::{frer_recovery, frer_recovery_record};
 pub(super) const BEGIN: u64 =
     1 << c::HEAD_GENERATION | (c::NUMBER_MASK as u64) << c::HEAD_POSITION | c::HEAD_TAKE_ANY;
 
+const HEAD: usize = std::mem::offset_of!(frer_recovery, head) / 8;
+const PASSED: usize = std::mem::offset_of!(frer_recovery, passed) / 8;
+const USUAL_PASSED: usize = std::mem::offset_of!(frer_recovery, usual_passed) / 8;
+
 /// Tries to read a state that no packet changes meanwhile.
 const READS: usize = 8;
 
@@ -40,9 +44,10 @@ impl RecoveryState {
     pub(super) fn read(tables: &Tables, slot: u32, members: &[u32]) -> Self {
         let mut state = Self::read_once(tables, slot, members);
         for _ in 0..READS {
-            let again = tables.recoveries.get(slot);
-            let (passed, _) = counted(tables, &again, members);
-            if (again.head, passed) == (state.function.head, state.passed) {
+            let again = tables.recoveries.entry(slot);
+            let word = |word: usize| again[word].load(Ordering::Acquire);
+            let (head, own) = (word(HEAD), word(PASSED) + word(USUAL_PASSED));
+            if (head, counted(tables, (own, 0), members).0) == (state.function.head, state.passed) {
                 break;
             }
             state = Self::read_once(tables, slot, members);
@@ -56,8 +61,9 @@ impl RecoveryState {
         let word = |epoch| ring_word(tables, &function, epoch);
         let newest = newest(&function, word);
         let window = tally(&function, newest, word);
+        let own = (function.passed + function.usual_passed, function.discarded);
         // After the head: packets that it includes are counted, except those of other CPUs at this moment.
-        let (passed, discarded) = counted(tables, &function, members);
+        let (passed, discarded) = counted(tables, own, members);
         let tagless = if members.is_empty() { 0 } else { record.tagless - record.tagless_passed };
         Self {
             function,
@@ -148,11 +154,10 @@ pub(super) fn add(
     record.contended += contended;
 }
 
-/// Passed and discarded packets of a function, and of `members` that count for it.
-fn counted(tables: &Tables, function: &frer_recovery, members: &[u32]) -> (u64, u64) {
-    let own = (function.passed + function.usual_passed, function.discarded);
+/// Passed and discarded packets of a function, `own`, and of `members` that count for it.
+fn counted(tables: &Tables, own: (u64, u64), members: &[u32]) -> (u64, u64) {
     members.iter().fold(own, |(passed, discarded), slot| {
-        let judged = tables.judged(*slot);
+        let judged = tables.counted(*slot).judged();
         (passed + judged.0, discarded + judged.1)
     })
 }

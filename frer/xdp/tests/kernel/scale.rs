@@ -213,6 +213,48 @@ fn a_reused_entry_matches_no_frame_of_the_former_stream() {
     );
 }
 
+/// The reading of all streams is that of each, also after streams were removed, changed and added.
+#[test]
+fn all_streams_are_read_as_each_of_them() {
+    if !can_run() {
+        return;
+    }
+    let mut node = Node::new(2, 200);
+    let of = |number: u16, changed: bool| {
+        let name = format!("stream{number}");
+        let individual = changed.then_some(VECTOR);
+        let members = vec![member(0, number, individual), member(1, number, None)];
+        match number % 3 {
+            0 => talker(&name, members),
+            _ => stream(&name, members, (number % 3 == 1).then_some(VECTOR)),
+        }
+    };
+    let mut streams: Vec<Stream> = (1..=100).map(|number| of(number, false)).collect();
+    node.apply(&streams);
+    let check = |node: &Node, streams: &[Stream]| {
+        for number in 1..=120 {
+            for (port, times) in [(0, 1), (1, number % 4)] {
+                let tag = (number % 3 != 0).then_some(number);
+                node.ingress(port).verdict_on(&frame(number, tag), times.max(1).into());
+            }
+        }
+        let mut read = Vec::new();
+        node.plane.read_all(|stream, reading| read.push((stream.clone(), reading.clone())));
+        read.sort_by_key(|(stream, _)| stream.name.clone());
+        let mut each: Vec<_> =
+            streams.iter().map(|stream| (stream.clone(), node.read(&stream.name))).collect();
+        each.sort_by_key(|(stream, _)| stream.name.clone());
+        assert!(each.iter().all(|(_, reading)| reading.members[0].input > 0));
+        assert_eq!(read, each);
+    };
+    check(&node, &streams);
+    streams.retain(|stream| !stream.name.ends_with('7'));
+    streams[40] = of(45, true);
+    streams.extend((101..=120).map(|number| of(number, number % 2 == 0)));
+    node.apply(&streams);
+    check(&node, &streams);
+}
+
 /// A change that fails in part has no effect.
 #[test]
 fn a_refused_change_changes_nothing() {

@@ -6,6 +6,7 @@ use onbeat_delay_run::ClockCondition;
 use onbeat_link::Backend;
 use onbeat_powerlink_node::{File, Project, Sender, Session, SessionError};
 use onbeat_report::format::count;
+use onbeat_report::metrics::MetricsFile;
 use onbeat_report::{Outcome, Progress};
 use onbeat_wire::powerlink::NodeId;
 
@@ -25,6 +26,7 @@ Examples:
   onbeat powerlink mn bus.toml
   onbeat powerlink mn bus.toml --interface eth1 --seconds 10 --json
   onbeat powerlink mn --cdc output/mnobd.cdc --xap output/xap.xml --interface eth1
+  onbeat powerlink mn bus.toml --textfile /var/lib/prometheus/node-exporter/bus.prom
 
 Exit status: 0 the node was in OPERATIONAL (with basic-ethernet: BASIC_ETHERNET) when it stopped, 1 it was \
 not, 2 error.")]
@@ -88,6 +90,9 @@ struct Options {
     /// Run for NUMBER seconds [default: until Ctrl-C]
     #[arg(long, value_name = "NUMBER")]
     seconds: Option<f64>,
+    /// Keep metrics of the node in this file, for the textfile collector of node_exporter
+    #[arg(long, value_name = "FILE.prom")]
+    textfile: Option<PathBuf>,
     #[command(flatten)]
     shown: ResultOptions,
 }
@@ -103,7 +108,7 @@ impl ManagingNodeOptions {
         };
         admit(&file)?;
         let path = self.file.as_deref().or(self.cdc.as_deref()).unwrap_or(Path::new(""));
-        let session = self.options.session(&file, path, self.soc);
+        let session = self.options.session(&file, path, self.soc)?;
         self.options.run(path, |progress| session.run_managing(progress))
     }
 }
@@ -112,7 +117,7 @@ impl ControlledNodeOptions {
     pub(super) fn execute(self) -> Result {
         let file = File::load(&self.file)?;
         admit(&file)?;
-        let session = self.options.session(&file, &self.file, self.response);
+        let session = self.options.session(&file, &self.file, self.response)?;
         let node = NodeId(self.node);
         session.node(node)?;
         if self.options.check {
@@ -136,15 +141,16 @@ impl Options {
         file: &'a File,
         path: &'a Path,
         sender: Option<Sender>,
-    ) -> Session<'a> {
-        Session {
+    ) -> Result<Session<'a>> {
+        Ok(Session {
             file,
             path,
             interface: self.interface.as_deref(),
             backend: self.backend,
             sender,
             seconds: self.seconds,
-        }
+            metrics: self.textfile.clone().map(MetricsFile::new).transpose()?,
+        })
     }
 
     /// Runs a node until it stops and prints the result, or only checks the file.
@@ -186,7 +192,7 @@ mod tests {
             "mn --cdc mnobd.cdc --xap xap.xml --interface eth1",
             "mn a.toml --cdc mnobd.cdc",
             "cn a.toml --node 239 --backend xdp --check",
-            "cn a.toml --node 1 --response automatic",
+            "cn a.toml --node 1 --response automatic --textfile cn1.prom",
         ] {
             let parsed = parse(&format!("powerlink {line}"));
             assert!(matches!(parsed, Ok(Command::Powerlink(_))), "{line}: {parsed:?}");

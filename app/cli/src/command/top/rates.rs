@@ -205,7 +205,8 @@ pub(super) fn trouble_name(kind: StreamTrouble) -> String {
 
 fn of_port(before: Option<&PortStatus>, now: &PortStatus, growth: Growth) -> PortRates {
     let rate = |of: fn(&PortStatus) -> u64| growth.per_s(before.map(of), of(now));
-    let remark = [&now.frames_lost, &now.not_native].into_iter().flatten().next();
+    let remark =
+        [&now.not_attached, &now.frames_lost, &now.not_native].into_iter().flatten().next();
     PortRates {
         name: now.name.clone(),
         interface: now.interface.clone(),
