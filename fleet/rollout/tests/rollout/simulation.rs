@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::time::Duration;
 
 use onbeat_plan::manifest::Manifest;
 use onbeat_plan::{Network, network as plan_network};
@@ -13,7 +14,8 @@ use onbeat_rollout::key;
 use onbeat_rollout::record::{self, Change, FileHash, NodeChange, NodeState, Signer, Verifier};
 use onbeat_rollout::stage::Stages;
 use onbeat_rollout::store::{
-    Condition, Keys, LeaseId, MemoryStore, Operation, Store, StoreError, Transaction,
+    Condition, KeyValue, Keys, LeaseId, MemoryStore, Operation, Revision, Store, StoreError,
+    Transaction,
 };
 use onbeat_rollout::{Current, Generation, Phase};
 
@@ -23,8 +25,23 @@ use super::plane::World;
 const MS: u64 = 1_000_000;
 const S: u64 = 1000 * MS;
 
+/// Interval of frames while a node on the way of their stream changes, and at other times: frames then meet the same
+/// tables, and all have one fate. Both are shorter than each reset timeout.
+const BUSY_INTERVAL: u64 = 5 * MS;
+const CALM_INTERVAL: u64 = 25 * MS;
+
+/// Time before and after a change of a node in which streams send often: frames on their way, and the first ones after it.
+const BEFORE_CHANGE: u64 = 40 * MS;
+const AFTER_CHANGE: u64 = 10 * MS;
+
+/// Longest time between two reads of an agent, which without faults is 5 s.
+const TICK_MS: usize = 2000;
+
 /// Time to live of leases.
 const TTL_S: u32 = 15;
+
+/// Time of a phase. A slow node that is interrupted, too, can miss it.
+const DEADLINE_S: u32 = 10;
 
 /// A key whose signature is a sum: forged records are not the subject here.
 struct Key;
@@ -62,6 +79,44 @@ struct Host {
 struct Operator {
     client: MemoryStore,
     controller: Controller,
+    /// States by key, with the revision: a fleet has thousands, of which few differ from those of the read before.
+    states: BTreeMap<String, (Revision, NodeState)>,
+    /// The change that was read last.
+    change: Option<Change>,
+}
+
+impl Operator {
+    fn new(client: MemoryStore) -> Self {
+        let (controller, states) = (Controller::default(), BTreeMap::new());
+        Self { client, controller, states, change: None }
+    }
+
+    /// The change of a record, if the store can be reached.
+    fn change(&mut self, Current { from, to, .. }: Current) -> Option<&Change> {
+        let known = self.change.take().filter(|change| (change.from, change.to) == (from, to));
+        let key = key::change(from, to);
+        let change = match known {
+            Some(known) => known,
+            None => {
+                let octets = get(&mut self.client, &key).ok()??;
+                record::open(&key, &octets, &Key).expect("a change")
+            }
+        };
+        Some(self.change.insert(change))
+    }
+
+    /// Decodes the states that differ.
+    fn decode(&mut self, found: &[KeyValue]) {
+        let mut former = std::mem::take(&mut self.states);
+        for found in found {
+            let known = former.remove(&found.key);
+            let state = match known.filter(|(revision, _)| *revision == found.mod_revision) {
+                Some((_, state)) => state,
+                None => record::decode(&found.key, &found.value).expect("a state"),
+            };
+            self.states.insert(found.key.clone(), (found.mod_revision, state));
+        }
+    }
 }
 
 /// What happens at a time.
@@ -69,13 +124,22 @@ struct Operator {
 enum Event {
     /// An agent executes its action.
     Act(usize),
-    /// An agent wakes.
+    /// An agent wakes: at a change of the record, and now and then.
     Wake(usize),
+    Tick(usize),
     Start(usize),
     Connect(usize),
     Control(usize),
     Send(usize),
     Fault,
+}
+
+/// When a stream sends.
+#[derive(Default)]
+struct Traffic {
+    next: u64,
+    /// When nodes on its way change.
+    changes: BTreeSet<u64>,
 }
 
 struct Fleet {
@@ -90,7 +154,9 @@ struct Fleet {
     now: u64,
     goal: Goal,
     has_faults: bool,
-    numbers: Vec<u32>,
+    traffic: Vec<Traffic>,
+    /// Streams in the files of a node.
+    users: Vec<BTreeSet<usize>>,
     /// How often a roll-out returned.
     returns: usize,
     manifest: Option<Manifest>,
@@ -106,6 +172,12 @@ fn put(client: &mut MemoryStore, key: String, value: Vec<u8>) {
     let compare = vec![Condition::CreateRevision(key.clone(), 0)];
     let success = vec![Operation::Put { key, value, lease: 0 }];
     client.transact(&Transaction { compare, success, failure: Vec::new() }).expect("a store");
+}
+
+/// The numbers of the streams in a file: `NUMBER` in `name = "sNUMBER.v101"`.
+fn streams(text: &str) -> impl Iterator<Item = usize> {
+    let names = text.lines().filter_map(|line| line.strip_prefix("name = \"s"));
+    names.filter_map(|name| name.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok())
 }
 
 impl Fleet {
@@ -124,7 +196,7 @@ impl Fleet {
             baseline: BTreeMap::new(),
             is_slow: false,
         };
-        let operator = || Operator { client: store.clone(), controller: Controller::default() };
+        let operator = || Operator::new(store.clone());
         let mut fleet = Self {
             world: World::new(&network),
             hosts: (0..nodes).map(host).collect(),
@@ -135,7 +207,8 @@ impl Fleet {
             now: 0,
             goal: Goal::Continue,
             has_faults,
-            numbers: vec![0; streams],
+            traffic: (0..streams).map(|_| Traffic::default()).collect(),
+            users: vec![BTreeSet::new(); nodes],
             returns: 0,
             manifest: None,
             plan: PlanFiles::default(),
@@ -145,14 +218,59 @@ impl Fleet {
         put(&mut fleet.store, key::CURRENT.into(), record::seal(&Current::FIRST, &Key));
         for node in 0..nodes {
             fleet.at(node as u64 * MS, Event::Act(node));
+            fleet.in_ms(TICK_MS, Event::Tick(node));
         }
         fleet.at(0, Event::Control(0));
         fleet.at(0, Event::Control(1));
         fleet.at(0, Event::Fault);
         for stream in 0..streams {
-            fleet.at(stream as u64 * MS / 2, Event::Send(stream));
+            fleet.send_at(stream, stream as u64 * BUSY_INTERVAL / streams as u64);
         }
         fleet
+    }
+
+    fn send_at(&mut self, stream: usize, time: u64) {
+        self.traffic[stream].next = time;
+        self.at(time, Event::Send(stream));
+    }
+
+    /// A node will change: its streams send often around that time.
+    fn expect_change(&mut self, node: usize, time: u64) {
+        for stream in self.users[node].clone() {
+            self.traffic[stream].changes.insert(time);
+            let first = time.saturating_sub(BEFORE_CHANGE).max(self.now);
+            if first < self.traffic[stream].next {
+                self.send_at(stream, first);
+            }
+        }
+    }
+
+    /// A talker's application sends, unless the frame was due earlier.
+    fn send(&mut self, stream: usize) {
+        let (now, traffic) = (self.now, &mut self.traffic[stream]);
+        if traffic.next != now {
+            return;
+        }
+        traffic.changes = traffic.changes.split_off(&now.saturating_sub(AFTER_CHANGE));
+        let calm = now + CALM_INTERVAL;
+        let change = traffic
+            .changes
+            .first()
+            .map_or(calm, |change| change.saturating_sub(BEFORE_CHANGE).max(now + BUSY_INTERVAL));
+        let plan_network::Stream { talker, address, .. } = self.network.streams[stream];
+        self.world.send(talker as usize, address, now);
+        self.send_at(stream, calm.min(change));
+    }
+
+    /// An agent executes its action after some time.
+    fn act_in_ms(&mut self, node: usize, most: usize) {
+        let mut time = self.now + (1 + self.random.below(most)) as u64 * MS;
+        let agent = self.hosts[node].agent.as_ref();
+        if agent.is_some_and(|agent| matches!(agent.action(), Action::Apply(_))) {
+            time += BEFORE_CHANGE;
+            self.expect_change(node, time);
+        }
+        self.at(time, Event::Act(node));
     }
 
     fn at(&mut self, time: u64, event: Event) {
@@ -176,7 +294,7 @@ impl Fleet {
         let (manifest, plan) = network::plan(&self.network, self.manifest.as_ref(), number);
         let settings = Settings {
             soak_ms: 100,
-            deadline_s: 30,
+            deadline_s: DEADLINE_S,
             bridges_loaded: false,
             without: BTreeSet::new(),
         };
@@ -191,6 +309,11 @@ impl Fleet {
             let key = key::node_change(from, number, &node.node);
             put(&mut client, key, record::seal(node, &Key));
         }
+        for (index, host) in self.hosts.iter().enumerate() {
+            let files = [&self.plan, &plan].map(|plan| plan.files.get(&host.name));
+            self.users[index] =
+                files.into_iter().flatten().flat_map(|text| streams(text)).collect();
+        }
         (self.manifest, self.plan) = (Some(manifest), plan);
         Ok(number)
     }
@@ -204,14 +327,15 @@ impl Fleet {
         let outcome = self.execute(index, action);
         let host = &mut self.hosts[index];
         host.agent.as_mut().expect("it runs").complete(outcome);
-        let latency = if host.is_slow { 2000 } else { 20 };
-        self.in_ms(latency, Event::Act(index));
+        let latency = if host.is_slow { 500 } else { 20 };
+        self.act_in_ms(index, latency);
     }
 
     fn execute(&mut self, index: usize, action: Action) -> Outcome {
         let now = self.now;
         let is_lossy = self.has_faults && self.random.one_in(20);
-        let is_refused = self.has_faults && self.random.one_in(100);
+        // As often in a roll-out of a large fleet as of a small one: others would never end.
+        let is_refused = self.has_faults && self.random.one_in(10 * self.hosts.len());
         let executed = self.random.one_in(2);
         let is_lossy_path = self.has_faults && self.random.one_in(30 * self.hosts.len());
         let host = &mut self.hosts[index];
@@ -331,26 +455,21 @@ impl Fleet {
         let (affected, waits) = match current.from == current.to {
             true => (Vec::new(), ChangeTimes { drain_ns: 0, soak_ns: 0 }),
             false => {
-                let key = key::change(current.from, current.to);
-                let Ok(Some(octets)) = get(&mut operator.client, &key) else { return };
-                let change: Change = record::open(&key, &octets, &Key).expect("a change");
+                let Some(change) = operator.change(current) else { return };
                 let waits =
                     ChangeTimes { drain_ns: change.drain_ms * MS, soak_ns: change.soak_ms * MS };
-                (change.affected, waits)
+                (change.affected.clone(), waits)
             }
         };
-        let mut by_key: BTreeMap<&str, NodeState> = states
-            .iter()
-            .map(|key| (&key.key[..], record::decode(&key.key, &key.value).expect("a state")))
-            .collect();
-        let states: Vec<Option<NodeState>> =
-            affected.iter().map(|node| by_key.remove(&key::state(node)[..])).collect();
+        operator.decode(states);
+        let state = |node| operator.states.get(&key::state(node)).map(|(_, state)| state.clone());
+        let states: Vec<Option<NodeState>> = affected.iter().map(|node| state(node)).collect();
         let deadline = key::deadline(current.step);
         let is_late = !deadlines.iter().any(|key| key.key == deadline);
         let view = View { current, states: &states, is_late };
         let decision = operator.controller.decide(&view, waits, self.goal, self.now);
         let Decision::Write(next) = decision else { return };
-        let Ok(lease) = operator.client.grant(30) else { return };
+        let Ok(lease) = operator.client.grant(DEADLINE_S) else { return };
         if is_lossy {
             operator.client.lose_next_outcome(executed);
         }
@@ -390,7 +509,7 @@ impl Fleet {
                 self.hosts[node].agent = None;
                 self.in_ms(1000, Event::Start(node));
             }
-            2 => self.hosts[node].is_slow = !self.hosts[node].is_slow,
+            2 => self.hosts[node].is_slow = self.random.one_in(8),
             _ => self.store.elect(),
         }
     }
@@ -402,6 +521,10 @@ impl Fleet {
         self.world.run_until(time);
         match event {
             Event::Act(node) => self.act(node),
+            Event::Tick(node) => {
+                self.in_ms(TICK_MS, Event::Tick(node));
+                self.in_ms(5, Event::Wake(node));
+            }
             Event::Wake(node) => {
                 let host = &mut self.hosts[node];
                 let Some(agent) = &mut host.agent else { return };
@@ -419,26 +542,17 @@ impl Fleet {
                 let host = &mut self.hosts[node];
                 if host.agent.is_none() {
                     host.agent = Some(Agent::start(node as u64, host.disk));
-                    self.in_ms(5, Event::Act(node));
+                    self.act_in_ms(node, 5);
                 }
             }
             Event::Connect(node) => self.hosts[node].client.set_partitioned(false),
             Event::Control(number) => {
                 self.control(number);
-                self.in_ms(40, Event::Control(number));
+                // 100 ms in the mean, as the program.
+                self.in_ms(200, Event::Control(number));
             }
-            Event::Send(stream) => {
-                let plan_network::Stream { talker, address, .. } = self.network.streams[stream];
-                self.numbers[stream] += 1;
-                self.world.send(talker as usize, address, self.numbers[stream], time);
-                self.at(time + 5 * MS, Event::Send(stream));
-            }
+            Event::Send(stream) => self.send(stream),
             Event::Fault => self.fault(),
-        }
-        // Each agent reads each 5 s.
-        if self.order % 50 == 0 {
-            let node = self.random.below(self.hosts.len());
-            self.in_ms(500, Event::Wake(node));
         }
     }
 
@@ -497,8 +611,27 @@ fn prepare(host: &mut Host, current: Current) -> Result<(Stages, FileHash), Stor
     Ok((stages, hash))
 }
 
-/// Roll-outs of a fleet with faults; returns those that were possible, and how often one returned.
-fn simulate(seed: u64, nodes: usize, streams: usize, rollouts: usize) -> (usize, usize) {
+/// What a simulation did.
+#[derive(Debug, Clone, Copy, Default)]
+struct Simulated {
+    rollouts: usize,
+    /// How often one returned.
+    returns: usize,
+    frames: usize,
+    virtual_s: u64,
+}
+
+impl Simulated {
+    fn add(&mut self, other: Self) {
+        self.rollouts += other.rollouts;
+        self.returns += other.returns;
+        self.frames += other.frames;
+        self.virtual_s += other.virtual_s;
+    }
+}
+
+/// Roll-outs of a fleet with faults, of those plans that are possible.
+fn simulate(seed: u64, nodes: usize, streams: usize, rollouts: usize) -> Simulated {
     let mut fleet = Fleet::new(seed, nodes, streams, true);
     let first = fleet.publish().expect("a first plan");
     fleet.roll_out(first);
@@ -526,19 +659,22 @@ fn simulate(seed: u64, nodes: usize, streams: usize, rollouts: usize) -> (usize,
     });
     assert!(!all.streams.is_empty());
     assert_eq!(fleet.judge(since, &all), (0, 0), "seed {seed}: lost, doubled");
-    (done, fleet.returns)
+    Simulated {
+        rollouts: done,
+        returns: fleet.returns,
+        frames: fleet.world.frames(),
+        virtual_s: fleet.now / S,
+    }
 }
 
 #[test]
 fn every_frame_arrives_once_while_plans_change() {
-    let (mut done, mut returns) = (0, 0);
+    let mut found = Simulated::default();
     for seed in 1..=6 {
-        let (rollouts, returned) = simulate(seed, 8 + seed as usize, 12, 3);
-        done += rollouts;
-        returns += returned;
+        found.add(simulate(seed, 8 + seed as usize, 12, 3));
     }
-    eprintln!("{done} roll-outs, {returns} returned");
-    assert!(done >= 12 && returns > 0, "{done}, {returns}");
+    eprintln!("{found:?}");
+    assert!(found.rollouts >= 12 && found.returns > 0, "{found:?}");
 }
 
 #[test]
@@ -551,6 +687,7 @@ fn a_change_in_one_step_loses_frames() {
     network::disturb(&mut fleet.random, &mut fleet.network);
     fleet.publish().expect("another plan");
     for node in 0..fleet.hosts.len() {
+        fleet.expect_change(node, fleet.now + 20 * MS);
         fleet.run(20 * MS);
         let file = fleet.plan.files.get(&fleet.hosts[node].name).cloned();
         let text = file.unwrap_or_default();
@@ -563,6 +700,17 @@ fn a_change_in_one_step_loses_frames() {
     assert!(lost > 0, "nothing was lost");
 }
 
+/// Nodes of the fleet of a seed: of 100 fleets one has 1,000, and most have 10, whose roll-outs take milliseconds.
+fn nodes(seed: u64) -> usize {
+    match seed % 100 {
+        10 => 1000,
+        60 => 300,
+        number if number % 20 == 5 => 100,
+        number if number % 10 == 1 => 30,
+        _ => 10,
+    }
+}
+
 /// Fleets of 10 to 1,000 nodes for `SOAK_SECONDS`, from seed `SOAK_SEED` on.
 #[test]
 #[ignore = "minutes: make soak SOAK=rollout"]
@@ -572,17 +720,20 @@ fn every_frame_arrives_once_in_larger_fleets() {
     };
     let (seconds, first) = (number("SOAK_SECONDS", 60), number("SOAK_SEED", 1));
     let start = std::time::Instant::now();
-    // By the size of the fleet: roll-outs, and those that returned.
-    let mut found: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+    let mut found: BTreeMap<usize, (Simulated, Duration)> = BTreeMap::new();
     for seed in first.. {
         if start.elapsed().as_secs() >= seconds {
+            eprintln!("seeds {first} to {}", seed - 1);
             break;
         }
-        let nodes = [10, 30, 10, 100, 10, 30, 300, 10, 30, 1000][(seed % 10) as usize];
-        let (done, returned) = simulate(seed, nodes, 12 + nodes / 5, 5);
-        let entry = found.entry(nodes).or_default();
-        *entry = (entry.0 + done, entry.1 + returned);
+        let (nodes, start) = (nodes(seed), std::time::Instant::now());
+        let simulated = simulate(seed, nodes, 12 + nodes / 20, 5);
+        let (sum, time) = found.entry(nodes).or_default();
+        sum.add(simulated);
+        *time += start.elapsed();
     }
-    eprintln!("nodes: (roll-outs, returned): {found:?}");
-    println!("{}", found.values().map(|(done, _)| done).sum::<usize>());
+    for (nodes, (sum, time)) in &found {
+        eprintln!("{nodes} nodes: {sum:?} in {time:.1?}");
+    }
+    println!("{}", found.values().map(|(sum, _)| sum.rollouts).sum::<usize>());
 }
