@@ -228,15 +228,15 @@ pub(crate) fn manifest(
     Ok(open(&key, &found.value, verifier)?)
 }
 
-/// Returns the nodes of a plan.
+/// Returns the nodes of a plan, with the hashes of their files.
 pub(crate) fn nodes(
     store: &mut impl Store,
     verifier: &impl Verifier,
     generation: Generation,
-) -> Result<Vec<String>> {
+) -> Result<BTreeMap<String, FileHash>> {
     match generation {
-        0 => Ok(Vec::new()),
-        _ => Ok(manifest(store, verifier, generation)?.nodes.into_keys().collect()),
+        0 => Ok(BTreeMap::new()),
+        _ => Ok(manifest(store, verifier, generation)?.nodes),
     }
 }
 
@@ -320,6 +320,27 @@ pub(crate) fn change(
     let what = format!("change from plan {from}");
     let found = read_one(store, &key)?.ok_or(Error::Incomplete { generation: to, what })?;
     Ok(open(&key, &found.value, verifier)?)
+}
+
+/// Returns the signed changes of nodes, by node.
+pub(crate) fn node_changes(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    (from, to): (Generation, Generation),
+    nodes: &[String],
+) -> Result<BTreeMap<String, NodeChange>> {
+    let mut changes = BTreeMap::new();
+    for some in nodes.chunks(MAX_OPERATIONS) {
+        let keys: Vec<String> = some.iter().map(|node| key::node_change(from, to, node)).collect();
+        let read = store.transact(&Transaction::read(keys.iter().cloned().map(Keys::One)))?;
+        for ((node, key), found) in some.iter().zip(&keys).zip(read.reads) {
+            let what = || format!("change of {node} from plan {from}");
+            let found = found.into_iter().next();
+            let found = found.ok_or_else(|| Error::Incomplete { generation: to, what: what() })?;
+            changes.insert(node.clone(), open(key, &found.value, verifier)?);
+        }
+    }
+    Ok(changes)
 }
 
 /// Returns the manifest that `onbeat plan` wrote.

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::controller::ExpectedState;
 use crate::key::{self, PART_OCTETS};
 use crate::phase::{Current, Generation, Phase};
 
@@ -210,6 +211,9 @@ pub struct NodeChange {
     pub node: String,
     /// By the number of the phase.
     pub hashes: [FileHash; 5],
+    /// Members that count probes in the phase prove; 0 in records of versions that did not compare them.
+    #[serde(default)]
+    pub new_members: u32,
     /// Streams of its talkers without recovery: their listeners would pass probes on to hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unproved: Vec<String>,
@@ -220,6 +224,12 @@ impl NodeChange {
     #[must_use]
     pub fn hash(&self, phase: Phase) -> FileHash {
         self.hashes[phase as usize]
+    }
+
+    /// What the node must report in a phase.
+    #[must_use]
+    pub fn expected(&self, phase: Phase) -> ExpectedState {
+        ExpectedState { hash: self.hash(phase), new_members: self.new_members }
     }
 }
 

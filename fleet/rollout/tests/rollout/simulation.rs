@@ -17,7 +17,7 @@ use onbeat_rollout::store::{
     Condition, KeyValue, Keys, LeaseId, MemoryStore, Operation, Revision, Store, StoreError,
     Transaction,
 };
-use onbeat_rollout::{Current, Generation, Phase};
+use onbeat_rollout::{Current, Generation, Phase, Step};
 
 use super::network::{self, Random};
 use super::plane::World;
@@ -71,8 +71,8 @@ struct Host {
     /// Both plans' files of the saved record, and the text of its stage.
     prepared: Option<(Current, Stages)>,
     saved: Option<(Current, Stages)>,
-    /// Frames of new members before probes, by the stream and member.
-    baseline: BTreeMap<(String, usize), u64>,
+    /// Frames of new members before probes, by the stream and member; of this step.
+    baseline: (Step, BTreeMap<(String, usize), u64>),
     is_slow: bool,
 }
 
@@ -81,8 +81,8 @@ struct Operator {
     controller: Controller,
     /// States by key, with the revision: a fleet has thousands, of which few differ from those of the read before.
     states: BTreeMap<String, (Revision, NodeState)>,
-    /// The change that was read last.
-    change: Option<Change>,
+    /// The change that was read last, with those of its nodes.
+    change: Option<(Change, Vec<NodeChange>)>,
 }
 
 impl Operator {
@@ -92,17 +92,24 @@ impl Operator {
     }
 
     /// The change of a record, if the store can be reached.
-    fn change(&mut self, Current { from, to, .. }: Current) -> Option<&Change> {
-        let known = self.change.take().filter(|change| (change.from, change.to) == (from, to));
-        let key = key::change(from, to);
-        let change = match known {
+    fn change(&mut self, Current { from, to, .. }: Current) -> Option<&(Change, Vec<NodeChange>)> {
+        let known = self.change.take().filter(|(change, _)| (change.from, change.to) == (from, to));
+        let known = match known {
             Some(known) => known,
             None => {
+                let key = key::change(from, to);
                 let octets = get(&mut self.client, &key).ok()??;
-                record::open(&key, &octets, &Key).expect("a change")
+                let change: Change = record::open(&key, &octets, &Key).expect("a change");
+                let nodes = change.affected.iter().map(|node| {
+                    let key = key::node_change(from, to, node);
+                    let octets = get(&mut self.client, &key).ok()??;
+                    Some(record::open(&key, &octets, &Key).expect("a change"))
+                });
+                let nodes: Option<Vec<NodeChange>> = nodes.collect();
+                (change, nodes?)
             }
         };
-        Some(self.change.insert(change))
+        Some(self.change.insert(known))
     }
 
     /// Decodes the states that differ.
@@ -193,7 +200,7 @@ impl Fleet {
             disk: None,
             prepared: None,
             saved: None,
-            baseline: BTreeMap::new(),
+            baseline: (0, BTreeMap::new()),
             is_slow: false,
         };
         let operator = || Operator::new(store.clone());
@@ -374,11 +381,14 @@ impl Fleet {
                 let text = stages.text(saved.current.phase).to_owned();
                 let members = stages.new_members.clone();
                 self.world.apply(index, &text).expect("a valid stage");
-                if saved.current.phase == Phase::Accept {
-                    for member in members {
+                // An agent that was killed applies it again, perhaps after the probes.
+                let step = saved.current.step;
+                if saved.current.phase == Phase::Accept && self.hosts[index].baseline.0 != step {
+                    let counts = members.into_iter().map(|member| {
                         let count = self.world.input(index, &member.stream, member.member, now);
-                        self.hosts[index].baseline.insert((member.stream, member.member), count);
-                    }
+                        ((member.stream, member.member), count)
+                    });
+                    self.hosts[index].baseline = (step, counts.collect());
                 }
                 Outcome::Done
             }
@@ -388,7 +398,7 @@ impl Fleet {
                 for (_, text) in &stages.probes {
                     self.world.probe(index, text, now);
                 }
-                let baseline = &self.hosts[index].baseline;
+                let (_, baseline) = &self.hosts[index].baseline;
                 let (mut counted, mut missing) = (0, 0);
                 for member in &stages.new_members {
                     let before = baseline.get(&(member.stream.clone(), member.member));
@@ -452,18 +462,21 @@ impl Fleet {
         let revision = current[0].mod_revision;
         let current: Current =
             record::open(key::CURRENT, &current[0].value, &Key).expect("a record");
-        let (affected, waits) = match current.from == current.to {
+        operator.decode(states);
+        let (nodes, waits) = match current.from == current.to {
             true => (Vec::new(), ChangeTimes { drain_ns: 0, soak_ns: 0 }),
             false => {
-                let Some(change) = operator.change(current) else { return };
+                let Some((change, nodes)) = operator.change(current) else { return };
                 let waits =
                     ChangeTimes { drain_ns: change.drain_ms * MS, soak_ns: change.soak_ms * MS };
-                (change.affected.clone(), waits)
+                (nodes.clone(), waits)
             }
         };
-        operator.decode(states);
-        let state = |node| operator.states.get(&key::state(node)).map(|(_, state)| state.clone());
-        let states: Vec<Option<NodeState>> = affected.iter().map(|node| state(node)).collect();
+        let state = |change: &NodeChange| {
+            let (_, state) = operator.states.get(&key::state(&change.node))?;
+            Some(change.expected(current.phase).judge(&current, state.clone()))
+        };
+        let states: Vec<Option<NodeState>> = nodes.iter().map(state).collect();
         let deadline = key::deadline(current.step);
         let is_late = !deadlines.iter().any(|key| key.key == deadline);
         let view = View { current, states: &states, is_late };
@@ -510,7 +523,9 @@ impl Fleet {
                 self.in_ms(1000, Event::Start(node));
             }
             2 => self.hosts[node].is_slow = self.random.one_in(8),
-            _ => self.store.elect(),
+            // Each gives all leases their time again: a deadline must be able to pass.
+            _ if self.random.one_in(8) => self.store.elect(),
+            _ => {}
         }
     }
 
