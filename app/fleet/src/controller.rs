@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use onbeat_rollout::controller::{ChangeTimes, Decision, ExpectedState, Goal, View, adopted};
 use onbeat_rollout::record::{
-    self, Change, ClusterNumber, FileHash, NodeChange, NodeKey, NodeReport, NodeState, Pause,
+    self, Change, ClusterNumber, FileHash, MAX_NODES, NodeChange, NodeKey, NodeReport, NodeState,
+    Pause,
 };
 use onbeat_rollout::store::{
     Condition, KeyValue, Keys, Operation, Revision, Store, StoreError, Transaction,
@@ -239,7 +240,7 @@ impl FleetReader {
             }
             self.keys_at = Some(Instant::now());
             self.keys.clear();
-            for found in files::read_all(store, &Keys::Prefix(key::NODE_KEYS.into()))? {
+            for found in files::read_all(store, key::NODE_KEYS, MAX_NODES)? {
                 // A node without a valid key has no valid state.
                 let known = record::open::<NodeKey>(&found.key, &found.value, public).ok();
                 let key = known.and_then(|NodeKey { node, public }| {
@@ -252,7 +253,7 @@ impl FleetReader {
 
     /// Reports of nodes, as far as their nodes signed them.
     pub(crate) fn reports(&self, store: &mut impl Store) -> Result<BTreeMap<String, NodeReport>> {
-        let found = files::read_all(store, &Keys::Prefix(key::INVENTORIES.into()))?;
+        let found = files::read_all(store, key::INVENTORIES, MAX_NODES)?;
         let report = |found: KeyValue| {
             let node = found.key.strip_prefix(key::INVENTORIES)?;
             let report = record::open(&found.key, &found.value, self.keys.get(node)?).ok()?;

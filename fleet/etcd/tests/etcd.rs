@@ -70,6 +70,15 @@ fn keys_transactions_and_pages() {
         assert_eq!(error.outcome(), Outcome::NotExecuted, "{error}");
         assert!(matches!(error, Error::Refused { code: 3 | 8, .. }), "{error}");
 
+        // Another program can write more than any fleet: it is not read.
+        for number in 0..65 {
+            client.put(&format!("part/{number}"), &part).await.unwrap();
+        }
+        let error = client.range(&Range::prefix("part/")).await.unwrap_err();
+        assert!(matches!(error, Error::LongResponse { .. }), "{error}");
+        let page = client.range(&Range { limit: 32, ..Range::prefix("part/") }).await.unwrap();
+        assert!(page.keys.len() == 32 && page.has_more);
+
         let status = client.status().await.unwrap();
         assert!(status.leader != 0 && status.version.starts_with("3."), "{status:?}");
     });

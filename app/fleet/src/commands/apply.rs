@@ -10,7 +10,7 @@ use onbeat_report::format::{count, count_of};
 use onbeat_rollout::change::{self, PlanFiles, PreparedChange, Settings};
 use onbeat_rollout::controller::Goal;
 use onbeat_rollout::record::{Change, FileHash, LONGEST_FILE, NodeState};
-use onbeat_rollout::store::Keys;
+use onbeat_rollout::store::{Keys, Store, Transaction};
 use onbeat_rollout::{Current, Generation, Phase, key};
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output::print;
@@ -503,18 +503,14 @@ impl Rollback {
 }
 
 /// The plan from which the present one was reached last.
-fn before(store: &mut EtcdStore, generation: Generation) -> Result<Option<Generation>> {
-    let prefix = format!("plan/{generation}/from/");
-    let mut changes = files::read_all(store, &Keys::Prefix(prefix.clone()))?;
-    changes.sort_by_key(|change| change.mod_revision);
-    for change in changes.iter().rev() {
-        // Changes of single nodes are below.
-        let from =
-            change.key.strip_prefix(&prefix).and_then(|from| from.parse::<Generation>().ok());
-        let Some(from) = from.filter(|from| *from != 0) else { continue };
-        if files::read_one(store, &key::manifest(from))?.is_some() {
-            return Ok(Some(from));
+fn before(store: &mut impl Store, generation: Generation) -> error::Result<Option<Generation>> {
+    let mut latest = None;
+    for from in files::generations(store, &format!("plan/{generation}/from/"))? {
+        let keys = [key::change(from, generation), key::manifest(from)].map(Keys::One);
+        let read = store.transact(&Transaction::read(keys))?;
+        if let [[change], [_]] = read.reads.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] {
+            latest = latest.max(Some((change.mod_revision, from)));
         }
     }
-    Ok(None)
+    Ok(latest.map(|(_, from)| from))
 }

@@ -1,8 +1,7 @@
 //! `onbeat fleet history`
 
+use onbeat_rollout::Phase;
 use onbeat_rollout::record::{self, Manifest};
-use onbeat_rollout::store::Keys;
-use onbeat_rollout::{Generation, Phase};
 use onbeat_terminal::exit::{CommandResult, Result};
 use onbeat_terminal::output::print;
 
@@ -29,7 +28,7 @@ impl History {
         let mut fleet = OpenFleet::open(&self.fleet)?;
         let current = FleetReader::default().read(&mut fleet.store, &fleet.public)?.current;
         let mut text = String::from("PLAN  NODES  SHA-256       STATE\n");
-        for generation in generations(&mut fleet.store)? {
+        for generation in files::generations(&mut fleet.store, "plan/")? {
             let key = onbeat_rollout::key::manifest(generation);
             let Some(found) = files::read_one(&mut fleet.store, &key)? else { continue };
             let manifest: Manifest =
@@ -46,13 +45,4 @@ impl History {
         print(&text)?;
         Ok(CommandResult::Success)
     }
-}
-
-/// Numbers of the plans, in order.
-fn generations(store: &mut crate::store::EtcdStore) -> Result<Vec<Generation>> {
-    let keys = store.keys(&Keys::Prefix("plan/".into())).map_err(Error::from)?;
-    let number = |key: &String| key.strip_prefix("plan/")?.strip_suffix("/manifest")?.parse().ok();
-    let mut generations: Vec<Generation> = keys.iter().filter_map(number).collect();
-    generations.sort_unstable();
-    Ok(generations)
 }

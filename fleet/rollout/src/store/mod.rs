@@ -173,6 +173,11 @@ pub enum StoreError {
     /// The user's role does not permit the request.
     #[error("the store denies access to {0:?}; the role of this certificate does not have it")]
     Denied(String),
+    /// Keys with more octets than are read at once.
+    #[error(
+        "keys of the store have more octets than any fleet writes ({0}); another program wrote them"
+    )]
+    LongResponse(String),
     /// Too many operations or octets.
     #[error(
         "the request has {0}; etcd permits at most {MAX_OPERATIONS} operations of {MAX_REQUEST} octets together"
