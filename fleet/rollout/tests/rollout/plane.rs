@@ -177,8 +177,8 @@ impl World {
         self.arrive(now_ns, node, host, frame);
     }
 
-    /// Sends probes of the streams of a text from all their paths.
-    pub(crate) fn probe(&mut self, node: usize, text: &str, now_ns: u64) {
+    /// Sends this number of probes of the streams of a text along all their paths.
+    pub(crate) fn probe(&mut self, node: usize, text: &str, probes: usize, now_ns: u64) {
         let streams = streams(text, &self.nodes[node].ports);
         for stream in streams.values() {
             let Identification::Null { destination, .. } = stream.members[0].identification else {
@@ -195,7 +195,7 @@ impl World {
                 frame.extend(vlan.to_be_bytes());
                 frame.extend(PROBE.to_be_bytes());
                 frame.resize(60, 0);
-                for _ in 0..10 {
+                for _ in 0..probes {
                     self.arrive(now_ns + delay, peer, port, frame.clone());
                 }
             }

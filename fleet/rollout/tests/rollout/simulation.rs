@@ -344,6 +344,8 @@ impl Fleet {
         // As often in a roll-out of a large fleet as of a small one: others would never end.
         let is_refused = self.has_faults && self.random.one_in(10 * self.hosts.len());
         let executed = self.random.one_in(2);
+        // A path is proved by 10 of 12 probes.
+        let lost_probes = if self.has_faults { self.random.below(3) } else { 0 };
         let is_lossy_path = self.has_faults && self.random.one_in(30 * self.hosts.len());
         let host = &mut self.hosts[index];
         match action {
@@ -396,7 +398,7 @@ impl Fleet {
             Action::Prove(_) => {
                 let (_, stages) = host.saved.clone().expect("it is saved");
                 for (_, text) in &stages.probes {
-                    self.world.probe(index, text, now);
+                    self.world.probe(index, text, 12 - lost_probes, now);
                 }
                 let (_, baseline) = &self.hosts[index].baseline;
                 let (mut counted, mut missing) = (0, 0);
