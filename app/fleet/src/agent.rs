@@ -675,9 +675,8 @@ mod tests {
     fn probes_of_a_step_have_pauses_and_an_end() {
         let start = Instant::now();
         let mut round = ProbeRound::new(7, &[], start);
-        let begun: Vec<u64> = (0..600)
-            .filter(|second| round.begin(start + Duration::from_secs(*second)))
-            .collect();
+        let begun: Vec<u64> =
+            (0..600).filter(|second| round.begin(start + Duration::from_secs(*second))).collect();
         assert_eq!(begun, [0, 5, 15], "a fourth round of the shortest alone would prove a path");
     }
 }

@@ -11,8 +11,8 @@ use onbeat_report::format::count;
 use onbeat_rollout::change::{PlanFiles, PreparedChange};
 use onbeat_rollout::key::{self, PART_OCTETS};
 use onbeat_rollout::record::{
-    Change, FileHash, LONGEST_FILE, Manifest, NodeChange, NodeFileEntry, Record, RecordError,
-    Signer, Verifier, open, seal,
+    Batch, Change, FileHash, LONGEST_FILE, Manifest, NodeChange, NodeFileEntry, Record,
+    RecordError, Signer, Verifier, open, seal,
 };
 use onbeat_rollout::store::{
     Condition, KeyValue, Keys, MAX_OPERATIONS, Operation, Store, Transaction,
@@ -232,6 +232,44 @@ pub(crate) fn remove_former(
         store.transact(&removed)?;
     }
     Ok(())
+}
+
+/// Writes what a plan is a batch of.
+pub(crate) fn upload_batch(
+    store: &mut impl Store,
+    signer: &impl Signer,
+    batch: &Batch,
+) -> Result<()> {
+    let written = vec![put(key::batch(batch.generation), seal(batch, signer))];
+    store.transact(&Transaction::write(written))?;
+    Ok(())
+}
+
+/// What a plan is a batch of, if it is one.
+pub(crate) fn batch(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    generation: Generation,
+) -> Result<Option<Batch>> {
+    let key = key::batch(generation);
+    let Some(found) = read_one(store, &key)? else { return Ok(None) };
+    Ok(Some(open(&key, &found.value, verifier)?))
+}
+
+/// The batches between two plans, also those of an interrupted command.
+pub(crate) fn batches(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    (first, plan): (Generation, FileHash),
+) -> Result<Vec<Generation>> {
+    let mut found = Vec::new();
+    for generation in generations(store, "plan/")? {
+        let batch = batch(store, verifier, generation)?;
+        if batch.is_some_and(|batch| (batch.first, batch.plan) == (first, plan)) {
+            found.push(generation);
+        }
+    }
+    Ok(found)
 }
 
 /// Writes a change: its nodes first.

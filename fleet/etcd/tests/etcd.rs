@@ -253,6 +253,14 @@ fn certificates_and_roles() {
             }
             false => assert_eq!(written.as_deref(), Some("forged"), "{version:?}: {result:?}"),
         }
+        // Without its role a user has no keys, also if the name of the role exists again.
+        root.remove_role("node-a").await.unwrap();
+        root.add_role("node-a").await.unwrap();
+        root.permit("node-a", &role[0]).await.unwrap();
+        let error = node.range(&Range::key("plan/current")).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { code: 7, .. }), "{error}");
+        let error = root.remove_role("node-b").await.unwrap_err();
+        assert!(error.to_string().contains("not found"), "{error}");
         let unknown = cluster.client(Some(authority.client("b")));
         assert!(unknown.range(&Range::key("plan/current")).await.is_err(), "not a user");
         let foreign = Authority::new();

@@ -252,6 +252,18 @@ pub struct ClusterNumber {
     pub number: u64,
 }
 
+/// A plan on the way to another one, of which it has some streams: the record `plan/GEN/batch`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Batch {
+    /// This plan.
+    pub generation: Generation,
+    /// The plan before the first batch, to which a rollback returns.
+    pub first: Generation,
+    /// Hash of the manifest.json of the plan to reach.
+    pub plan: FileHash,
+}
+
 /// No step is written while it exists: the record `plan/pause`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -450,6 +462,18 @@ impl Record for ClusterNumber {
 
     fn key(&self) -> Option<String> {
         Some(key::CLUSTER.into())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Record for Batch {
+    const KIND: &'static str = "batch";
+
+    fn key(&self) -> Option<String> {
+        Some(key::batch(self.generation))
     }
 
     fn check(&self) -> Result<(), String> {

@@ -114,8 +114,9 @@ pub(super) fn prove(node: &Node, names: &[String], text: Option<(&str, &str)>) -
     }
     let lines = sent.chunks_exact(2).map(|lengths| {
         let (stream, port) = (&lengths[0].0.stream.name, &lengths[0].0.port.name);
-        let sent =
-            |(_, frame, _, left): &(_, &Vec<u8>, _, usize)| format!("{left} of {} octets", frame.len());
+        let sent = |(_, frame, _, left): &(_, &Vec<u8>, _, usize)| {
+            format!("{left} of {} octets", frame.len())
+        };
         let [shortest, longest] = [sent(&lengths[0]), sent(&lengths[1])];
         format!("stream {stream:?}: port {port:?}: sent {shortest}, {longest}")
     });
@@ -274,12 +275,7 @@ impl<'a> Sockets<'a> {
     }
 
     /// Sends probes of a path, and returns how many left.
-    fn send_and_count(
-        &mut self,
-        probe: &Probe<'a>,
-        frame: &[u8],
-        count: usize,
-    ) -> Result<usize> {
+    fn send_and_count(&mut self, probe: &Probe<'a>, frame: &[u8], count: usize) -> Result<usize> {
         let lost = |sockets: &Self| {
             sockets.ports.get(probe.port.name.as_str()).map_or(Ok(0), |port| sockets.lost(port))
         };

@@ -171,7 +171,10 @@ pub enum StoreError {
     #[error("the store is full; compact and defragment etcd, or raise its quota")]
     Full,
     /// The user's role does not permit the request.
-    #[error("the store denies access to {0:?}; the role of this certificate does not have it")]
+    #[error(
+        "the store denies access to {0:?}: the role of this certificate does not have it, or its node was revoked or invited \
+         again"
+    )]
     Denied(String),
     /// Keys with more octets than are read at once.
     #[error(
