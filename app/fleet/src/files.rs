@@ -19,6 +19,7 @@ use onbeat_rollout::store::{
 };
 use onbeat_rollout::{Current, Generation};
 
+use crate::agent::unix_time;
 use crate::error::{Error, Result};
 
 /// Longest manifest of `onbeat plan`.
@@ -193,7 +194,8 @@ pub(crate) fn upload(
     writes.add_parts(plan_text, |part| format!("{}{part:06}", plan_parts(generation)))?;
     writes.flush()?;
     let nodes = files.iter().map(|(node, text)| (node.clone(), FileHash::of(text))).collect();
-    let manifest = Manifest { generation, nodes, plan: FileHash::of(plan_text) };
+    let stored_s = unix_time();
+    let manifest = Manifest { generation, nodes, plan: FileHash::of(plan_text), stored_s };
     writes.add(key::manifest(generation), seal(&manifest, signer))?;
     writes.flush()?;
     Ok(generation)

@@ -179,6 +179,9 @@ pub struct Manifest {
     pub nodes: BTreeMap<String, FileHash>,
     /// Hash of the manifest.json that `onbeat plan` wrote: paths, labels and delays of the streams.
     pub plan: FileHash,
+    /// When it was stored, by the clock of the controller, in seconds since 1970: for people. 0: unknown.
+    #[serde(default)]
+    pub stored_s: u64,
 }
 
 /// The change from one plan to another.
