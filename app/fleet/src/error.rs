@@ -88,8 +88,8 @@ pub(crate) enum Error {
     },
     /// Keys that no fleet writes.
     #[error(
-        "the store has more than {most} below {prefix:?}: another program wrote there; remove its keys with etcdctl, and see \
-         who may write to the store"
+        "the store has more than {most} below {prefix:?}: another program wrote there; remove its keys with etcdctl, and limit \
+         the access to the store"
     )]
     ManyKeys {
         /// The prefix.

@@ -524,7 +524,7 @@ mod tests {
     }
 
     /// A client that refuses responses as the one of etcd does, and counts the requests.
-    struct Limited {
+    struct LimitedStore {
         store: MemoryStore,
         requests: usize,
     }
@@ -532,7 +532,7 @@ mod tests {
     /// The longest response is this one.
     const LONGEST_RESPONSE: usize = 64 << 20;
 
-    impl Limited {
+    impl LimitedStore {
         fn check<'k>(&mut self, keys: impl Iterator<Item = &'k KeyValue>) -> StoreResult<()> {
             self.requests += 1;
             match keys.map(|found| found.value.len()).sum::<usize>() {
@@ -546,7 +546,7 @@ mod tests {
 
     type StoreResult<T> = std::result::Result<T, StoreError>;
 
-    impl Store for Limited {
+    impl Store for LimitedStore {
         fn transact(&mut self, transaction: &Transaction) -> StoreResult<TransactionResult> {
             let done = self.store.transact(transaction)?;
             self.check(done.reads.iter().flatten())?;
@@ -597,7 +597,7 @@ mod tests {
                 .unwrap();
             write(&mut store, format!("plan/1/node/zzz{number}"), junk.clone()).unwrap();
         }
-        let mut limited = Limited { store, requests: 0 };
+        let mut limited = LimitedStore { store, requests: 0 };
         assert_eq!(plan(&mut limited, &Key, 1).unwrap().files, files);
         assert!(limited.requests < 10, "{} requests", limited.requests);
         // What was exchanged is refused, and read once.
@@ -635,7 +635,7 @@ mod tests {
         for name in names {
             write(&mut store, name.into(), Vec::new()).unwrap();
         }
-        let mut limited = Limited { store, requests: 0 };
+        let mut limited = LimitedStore { store, requests: 0 };
         assert_eq!(generations(&mut limited, "plan/").unwrap(), [1, 2, 3, 10].into());
         assert_eq!(limited.requests, 7, "one for each part, and one that finds no other");
         assert_eq!(generations(&mut limited, "plan/2/from/").unwrap(), [1].into());

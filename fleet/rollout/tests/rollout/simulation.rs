@@ -630,7 +630,7 @@ fn prepare(host: &mut Host, current: Current) -> Result<(Stages, FileHash), Stor
 
 /// What a simulation did.
 #[derive(Debug, Clone, Copy, Default)]
-struct Simulated {
+struct SimulationResult {
     rollouts: usize,
     /// How often one returned.
     returns: usize,
@@ -638,7 +638,7 @@ struct Simulated {
     virtual_s: u64,
 }
 
-impl Simulated {
+impl SimulationResult {
     fn add(&mut self, other: Self) {
         self.rollouts += other.rollouts;
         self.returns += other.returns;
@@ -648,7 +648,7 @@ impl Simulated {
 }
 
 /// Roll-outs of a fleet with faults, of those plans that are possible.
-fn simulate(seed: u64, nodes: usize, streams: usize, rollouts: usize) -> Simulated {
+fn simulate(seed: u64, nodes: usize, streams: usize, rollouts: usize) -> SimulationResult {
     let mut fleet = Fleet::new(seed, nodes, streams, true);
     let first = fleet.publish().expect("a first plan");
     fleet.roll_out(first);
@@ -676,7 +676,7 @@ fn simulate(seed: u64, nodes: usize, streams: usize, rollouts: usize) -> Simulat
     });
     assert!(!all.streams.is_empty());
     assert_eq!(fleet.judge(since, &all), (0, 0), "seed {seed}: lost, doubled");
-    Simulated {
+    SimulationResult {
         rollouts: done,
         returns: fleet.returns,
         frames: fleet.world.frames(),
@@ -686,7 +686,7 @@ fn simulate(seed: u64, nodes: usize, streams: usize, rollouts: usize) -> Simulat
 
 #[test]
 fn every_frame_arrives_once_while_plans_change() {
-    let mut found = Simulated::default();
+    let mut found = SimulationResult::default();
     for seed in 1..=6 {
         found.add(simulate(seed, 8 + seed as usize, 12, 3));
     }
@@ -737,7 +737,7 @@ fn every_frame_arrives_once_in_larger_fleets() {
     };
     let (seconds, first) = (number("SOAK_SECONDS", 60), number("SOAK_SEED", 1));
     let start = std::time::Instant::now();
-    let mut found: BTreeMap<usize, (Simulated, Duration)> = BTreeMap::new();
+    let mut found: BTreeMap<usize, (SimulationResult, Duration)> = BTreeMap::new();
     for seed in first.. {
         if start.elapsed().as_secs() >= seconds {
             eprintln!("seeds {first} to {}", seed - 1);
