@@ -301,10 +301,10 @@ fn paths_are_proved(backend: Option<Backend>) {
     };
     let sent = run(&["stream", "prove", "axis", "--node", "a"]);
     let line = |port: &str| {
-        format!("stream \"axis\": port {port:?}: sent 5 of 60 octets, 5 of 1524 octets\n")
+        format!("stream \"axis\": port {port:?}: sent 3 of 60 octets, 9 of 1524 octets\n")
     };
     assert_eq!((sent.code, sent.out), (0, line("path1") + &line("path2")));
-    counted(&[10, 10], 20);
+    counted(&[12, 12], 24);
 
     // New paths, which the stream does not use yet.
     let part = "/run/onbeat/lab/axis.part";
@@ -322,16 +322,16 @@ fn paths_are_proved(backend: Option<Backend>) {
     assert_eq!(run(&["stream", "change", part, "--node", "b"]).code, 0);
     fs::write(part, relabeled(replicate("axis", GROUP, VLAN))).unwrap();
     assert_eq!(run(&["stream", "prove", "--file", part, "--node", "a"]).code, 0);
-    counted(&[10, 10, 10, 10], 40);
+    counted(&[12, 12, 12, 12], 48);
 
     // A path whose MTU lacks the octets of the R-TAG carries the short ones only, which is no success.
     set_mtu(&world, "b", "path2", 1500);
     let dropped = run(&["stream", "prove", "axis", "--node", "a", "--file", part]);
     assert_eq!((dropped.code, dropped.out.as_str()), (2, ""));
-    let cause = "stream \"axis\": port \"path2\" (path2) dropped 5 of 5 probes of 1524 octets: set the MTU at the other \
+    let cause = "stream \"axis\": port \"path2\" (path2) dropped 9 of 9 probes of 1524 octets: set the MTU at the other \
                  end of its link to at least 1506";
     assert!(dropped.err.contains(cause) && !dropped.err.contains("path1"), "{dropped:?}");
-    counted(&[10, 10, 20, 15], 55);
+    counted(&[12, 12, 24, 15], 63);
 
     for (name, node, cause) in [
         ("axis", "b", "stream \"axis\" cannot be proved: all its egress ports have tag = \"none\""),

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use onbeat_node::control::{Client, ClientError, LinkState, Request, Response};
+use onbeat_node::control::{
+    Client, ClientError, LinkState, PROVED, Request, Response, SHORTEST_PROBES,
+};
 use onbeat_report::format as report;
 use onbeat_rollout::agent::{Action, DiskRecord, Outcome};
 use onbeat_rollout::record::{
@@ -45,8 +47,11 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 /// TTL of the lease of a state. Below 5 s each election of etcd looks like an outage.
 const LEASE_S: u32 = 15;
 
-/// Probes that each new member counts, of those that a source sends.
-const PROBES: u64 = 10;
+/// Rounds of probes of a step. Each has 12 on a path, and its member must count 10: a talker that has no new member itself
+/// acknowledges once they have left, and repeats none, so two lost ones must not return the roll-out. A path that drops the
+/// longest frames passes 3 of the shortest in each round: never 10 of them.
+const ROUNDS: usize = 3;
+const _: () = assert!(ROUNDS * SHORTEST_PROBES < PROVED);
 
 /// Streams of a request to prove.
 const STREAMS_AT_ONCE: usize = 1024;
@@ -112,12 +117,39 @@ struct ProbeRound {
     due: Instant,
     /// Until they are sent once more after that: a plant under load is not to be flooded.
     pause: Duration,
+    /// Rounds that were begun.
+    begun: usize,
     /// Whether the probes of all own sources have left at least once.
     has_sent: bool,
     /// Number of new members.
     all: usize,
     /// Those that have not counted their probes.
     missing: Vec<NewMember>,
+}
+
+impl ProbeRound {
+    fn new(step: Step, members: &[NewMember], now: Instant) -> Self {
+        Self {
+            step,
+            due: now,
+            pause: INTERVAL,
+            begun: 0,
+            has_sent: false,
+            all: members.len(),
+            missing: members.to_vec(),
+        }
+    }
+
+    /// Whether probes are sent now.
+    fn begin(&mut self, now: Instant) -> bool {
+        let is_due = self.due <= now && self.begun < ROUNDS;
+        if is_due {
+            self.begun += 1;
+            self.due = now + self.pause;
+            self.pause = LONGEST_PAUSE.min(2 * self.pause);
+        }
+        is_due
+    }
 }
 
 /// Executes actions.
@@ -443,24 +475,14 @@ impl Runner {
         let known = self.round.take().filter(|round| round.step == current.step);
         let plans = self.plans(current)?;
         let stages = plans.stages(current.phase)?;
-        let mut round = known.unwrap_or_else(|| ProbeRound {
-            step: current.step,
-            due: now,
-            pause: INTERVAL,
-            has_sent: false,
-            all: stages.new_members.len(),
-            missing: stages.new_members.clone(),
-        });
-        let is_due = round.due <= now;
+        let first = || ProbeRound::new(current.step, &stages.new_members, now);
+        let mut round = known.unwrap_or_else(first);
+        // Also if a path refuses: the others are not to be flooded.
+        let is_due = round.begin(now);
         let unproved: BTreeSet<&String> = plans.unproved().iter().collect();
         let probes =
             stages.probes.iter().filter(|(stream, _)| is_due && !unproved.contains(stream));
         let probes: Vec<String> = probes.map(|(_, text)| text.clone()).collect();
-        if is_due {
-            round.due = now + round.pause;
-            round.pause = LONGEST_PAUSE.min(2 * round.pause);
-        }
-        // Also if a path refuses: the others are not to be flooded.
         let round = self.round.insert(round);
         let mut refused = None;
         for some in probes.chunks(STREAMS_AT_ONCE) {
@@ -487,12 +509,12 @@ impl Runner {
         }
         round.missing.retain(|member| {
             let input = counted.get(&member.stream).and_then(|inputs| inputs.get(member.member));
-            input.is_none_or(|input| *input < PROBES)
+            input.is_none_or(|input| *input < PROVED as u64)
         });
         let (all, missing) = (round.all, round.missing.len());
         if let Some(first) = round.missing.first() {
             let what = format!(
-                "step {}: member {} of stream {:?} has not counted its {PROBES} probes, and {} others: a path of plan {} is \
+                "step {}: member {} of stream {:?} has not counted {PROVED} probes, and {} others: a path of plan {} is \
                  interrupted, or its source has not sent them yet",
                 current.step,
                 first.member,
@@ -642,5 +664,19 @@ fn name(action: &Action) -> &'static str {
         Action::Prove(_) => "prove",
         Action::Count(_) => "count",
         Action::Acknowledge(..) => "acknowledge",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_of_a_step_have_pauses_and_an_end() {
+        let start = Instant::now();
+        let mut round = ProbeRound::new(7, &[], start);
+        let begun: Vec<u64> =
+            (0..600).filter(|second| round.begin(start + Duration::from_secs(*second))).collect();
+        assert_eq!(begun, [0, 5, 15], "a fourth round of the shortest alone would prove a path");
     }
 }

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use onbeat_rollout::controller::{ChangeTimes, Decision, Goal, View, adopted};
-use onbeat_rollout::record::{self, Change, ClusterNumber, NodeKey, NodeReport, NodeState, Pause};
+use onbeat_rollout::controller::{ChangeTimes, Decision, ExpectedState, Goal, View, adopted};
+use onbeat_rollout::record::{
+    self, Change, ClusterNumber, FileHash, MAX_NODES, NodeChange, NodeKey, NodeReport, NodeState,
+    Pause,
+};
 use onbeat_rollout::store::{
     Condition, KeyValue, Keys, Operation, Revision, Store, StoreError, Transaction,
 };
@@ -57,8 +60,10 @@ pub(crate) struct Plans {
     to: Generation,
     /// The change from the old plan to the new one; none while one plan rests.
     change: Option<Change>,
-    /// Nodes of the old plan.
-    nodes: Vec<String>,
+    /// Its nodes.
+    changes: BTreeMap<String, NodeChange>,
+    /// Nodes of the old plan, with the hashes of their files.
+    nodes: BTreeMap<String, FileHash>,
 }
 
 impl Plans {
@@ -66,12 +71,33 @@ impl Plans {
         let Current { from, to, .. } = current;
         let is_change = from != to;
         let change = is_change.then(|| files::change(store, public, (from, to))).transpose()?;
+        let affected = change.as_ref().map_or(&[][..], |change| &change.affected);
+        let changes = files::node_changes(store, public, (from, to), affected)?;
         let nodes = files::nodes(store, public, from)?;
-        Ok(Self { from, to, change, nodes })
+        Ok(Self { from, to, change, changes, nodes })
     }
 
     fn are_of(&self, current: Current) -> bool {
         (self.from, self.to) == (current.from, current.to)
+    }
+
+    /// Nodes whose acknowledgement is awaited.
+    fn awaited(&self) -> Vec<&String> {
+        match &self.change {
+            Some(change) => change.affected.iter().collect(),
+            None => self.nodes.keys().collect(),
+        }
+    }
+
+    /// A state as it counts: one that contradicts the signed plans is a refusal.
+    fn judge(&self, node: &str, current: &Current, state: NodeState) -> NodeState {
+        let of_change = self.changes.get(node).map(|change| change.expected(current.phase));
+        let of_plan = |hash: &FileHash| ExpectedState { hash: *hash, new_members: 0 };
+        let expected = of_change.or_else(|| self.nodes.get(node).map(of_plan));
+        match expected {
+            Some(expected) => expected.judge(current, state),
+            None => state,
+        }
     }
 }
 
@@ -141,19 +167,23 @@ impl FleetReader {
             None => self.plans.insert(Plans::read(store, public, current)?),
         };
         let states = &self.states;
-        let state = |node: &String| states.get(node).and_then(|(_, state)| state.clone());
+        let state = |node: &String| {
+            let (_, state) = states.get(node)?;
+            Some(plans.judge(node, &current, state.clone()?))
+        };
         let is_newer = |(_, state): &(Revision, Option<NodeState>)| {
             state.as_ref().is_some_and(|state| state.current.step > current.step)
         };
-        let awaited = plans.change.as_ref().map_or(&plans.nodes, |change| &change.affected);
-        let is_other = |node: &&String| !awaited.contains(node);
+        let awaited = plans.awaited();
+        let known: BTreeSet<&String> = awaited.iter().copied().collect();
+        let is_other = |node: &&String| !known.contains(node);
         let with_state = |node: &String| (node.clone(), state(node));
         let own = key::deadline(current.step);
         Ok(Fleet {
             current,
             revision: found.mod_revision,
-            nodes: awaited.iter().map(with_state).collect(),
-            others: plans.nodes.iter().filter(is_other).map(with_state).collect(),
+            nodes: awaited.into_iter().map(with_state).collect(),
+            others: plans.nodes.keys().filter(is_other).map(with_state).collect(),
             unsigned: states
                 .iter()
                 .filter(|(_, (_, state))| state.is_none())
@@ -210,7 +240,7 @@ impl FleetReader {
             }
             self.keys_at = Some(Instant::now());
             self.keys.clear();
-            for found in files::read_all(store, &Keys::Prefix(key::NODE_KEYS.into()))? {
+            for found in files::read_all(store, key::NODE_KEYS, MAX_NODES)? {
                 // A node without a valid key has no valid state.
                 let known = record::open::<NodeKey>(&found.key, &found.value, public).ok();
                 let key = known.and_then(|NodeKey { node, public }| {
@@ -223,7 +253,7 @@ impl FleetReader {
 
     /// Reports of nodes, as far as their nodes signed them.
     pub(crate) fn reports(&self, store: &mut impl Store) -> Result<BTreeMap<String, NodeReport>> {
-        let found = files::read_all(store, &Keys::Prefix(key::INVENTORIES.into()))?;
+        let found = files::read_all(store, key::INVENTORIES, MAX_NODES)?;
         let report = |found: KeyValue| {
             let node = found.key.strip_prefix(key::INVENTORIES)?;
             let report = record::open(&found.key, &found.value, self.keys.get(node)?).ok()?;
@@ -254,8 +284,7 @@ fn adopt(
         let latest = states.max_by_key(|current| current.step).unwrap_or(fleet.current);
         let mut names = files::nodes(store, public, latest.from)?;
         names.extend(files::nodes(store, public, latest.to)?);
-        names.sort_unstable();
-        names.dedup();
+        let names: Vec<String> = names.into_keys().collect();
         let known: BTreeMap<&String, &NodeState> = reader.states().collect();
         let states: Vec<Option<NodeState>> =
             names.iter().map(|node| known.get(node).copied().cloned()).collect();
@@ -429,7 +458,6 @@ fn write(
 
 #[cfg(test)]
 mod tests {
-    use onbeat_rollout::record::FileHash;
     use onbeat_rollout::store::MemoryStore;
 
     use super::*;
@@ -474,6 +502,13 @@ mod tests {
                 deadline_s: 30,
             };
             put(&mut store, &key::change(1, 2), record::seal(&change, &signer));
+            for node in ["a", "b"] {
+                let (node, hashes) = (node.to_owned(), [1, 2, 2, 3, 4].map(|n| FileHash([n; 32])));
+                let unproved = Vec::new();
+                let change = NodeChange { from: 1, to: 2, node, hashes, new_members: 2, unproved };
+                let key = key::node_change(1, 2, &change.node);
+                put(&mut store, &key, record::seal(&change, &signer));
+            }
             Self { store, signer, nodes }
         }
 
@@ -483,17 +518,26 @@ mod tests {
 
         /// The state of a node, signed by one, with a record that `prover` signed.
         fn state_with_proof(&self, of: &str, by: &str, current: Current, prover: &SigningKey) {
+            // The file of each plan is empty.
+            let hash = match current.from == current.to {
+                true => FileHash::of(""),
+                false => FileHash([[1, 2, 2, 3, 4][current.phase as usize]; 32]),
+            };
             let state = NodeState {
                 current,
-                hash: FileHash::default(),
+                hash,
                 ok: true,
                 why: String::new(),
                 instance: 7,
-                proved: 0,
+                proved: 2,
                 lost: 0,
                 proof: record::signature(&record::seal(&current, prover)).expect("sealed"),
             };
-            let value = record::seal(&state, &self.nodes[by]);
+            self.put_state(of, by, &state);
+        }
+
+        fn put_state(&self, of: &str, by: &str, state: &NodeState) {
+            let value = record::seal(state, &self.nodes[by]);
             put(&mut self.store.clone(), &key::state(of), value);
         }
 
@@ -527,6 +571,66 @@ mod tests {
         world.state("b", "b", RESTING);
         reader.keys_at = None;
         assert!(world.read(&mut reader).missing().is_empty());
+    }
+
+    #[test]
+    fn an_acknowledgement_with_another_hash_is_a_refusal_by_name() {
+        let proving =
+            Current { step: 7, to: 2, phase: Phase::Prove, prev: Phase::Accept, ..RESTING };
+        let mut world = World::new(proving);
+        world.state("a", "a", proving);
+        world.state("b", "b", proving);
+        let fleet = world.read(&mut FleetReader::default());
+        assert!(fleet.missing().is_empty());
+        let right = fleet.nodes[1].1.clone().expect("a state");
+        for (state, why) in [
+            (NodeState { hash: FileHash([9; 32]), ..right.clone() }, "0909"),
+            (NodeState { proved: 1, ..right.clone() }, "1 of 2 new members"),
+        ] {
+            world.put_state("b", "b", &state);
+            let fleet = world.read(&mut FleetReader::default());
+            assert_eq!(fleet.missing(), ["b"]);
+            let reason = reason(&fleet, Goal::Reach(2), 30);
+            assert!(reason.starts_with("b refuses: ") && reason.contains(why), "{reason}");
+        }
+        // The roll-out returns instead of going on.
+        let (mut store, signer) = (world.store.clone(), &world.signer);
+        let keys = (signer, &signer.verifier());
+        let mut returns = None;
+        let goal = (Goal::Reach(2), None, &BTreeSet::new());
+        let interrupted = run(&mut store, keys, goal, 30, |read| {
+            let Ok(fleet) = read else { return };
+            match &fleet.returns {
+                Some(why) => returns = Some(why.clone()),
+                // Ends the test after the next step.
+                None if fleet.current != proving => {
+                    assert_eq!(
+                        (fleet.current.phase, fleet.current.prev),
+                        (Phase::Accept, Phase::Prove)
+                    );
+                    let pause = record::seal(&Pause { why: "seen".into() }, signer);
+                    put(&mut world.store.clone(), key::PAUSE, pause);
+                }
+                None => {}
+            }
+        });
+        assert_eq!(interrupted.expect("an end"), RolloutEnd::Paused);
+        assert!(returns.is_some_and(|why| why.starts_with("b refuses")));
+    }
+
+    /// The file that a plan at rest has is signed, too.
+    #[test]
+    fn a_node_with_another_file_does_not_acknowledge_a_plan_that_rests() {
+        let mut world = World::new(RESTING);
+        world.state("a", "a", RESTING);
+        world.state("b", "b", RESTING);
+        assert!(world.read(&mut FleetReader::default()).missing().is_empty());
+        let other = NodeState {
+            hash: FileHash::of("other"),
+            ..world.read(&mut FleetReader::default()).nodes[1].1.clone().expect("a state")
+        };
+        world.put_state("b", "b", &other);
+        assert_eq!(world.read(&mut FleetReader::default()).missing(), ["b"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | `fleet.json` | servers of etcd, and name of the node | yes | yes |
 //! | `ca.pem` | certificate of the authority | yes | yes |
 //! | `ca.key` | its key | yes | |
-//! | `user.pem`, `user.key` | certificate with the user's name, `root` or the node | yes | yes |
+//! | `user.pem`, `user.key` | certificate with the user's name, `root` or [`user_of`] a node | yes | yes |
 //! | `sign.pub` | public key of plans | yes | yes |
 //! | `sign.key` | key with which plans are signed | yes | |
 //! | `node.key` | key with which the node signs its states | | yes |
@@ -81,6 +81,13 @@ impl Verifier for PublicKey {
     fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.0).verify(message, signature).is_ok()
     }
+}
+
+/// The user of a node in etcd: the name of the node with its key. A certificate stays valid for years, and etcd takes its common
+/// name as the user: so each invitation has a user of its own, and the former one is removed.
+pub(crate) fn user_of(node_key: &NodeKey) -> String {
+    let NodeKey { node, public } = node_key;
+    format!("{node}~{}", public.get(..16).unwrap_or_default())
 }
 
 /// What a node sends to be admitted.
@@ -243,8 +250,9 @@ impl Credentials {
     pub(crate) fn admit(&self, node: &str, application: &Application) -> Result<Admission> {
         // Of the request its key alone is used: the name is that of the invitation.
         let request = CertificateSigningRequestParams::from_pem(&application.csr)?;
+        let user = user_of(&application.node_key(node)?);
         Ok(Admission {
-            certificate: issue(&self.issuer()?, &request.public_key, Some(node), &[])?,
+            certificate: issue(&self.issuer()?, &request.public_key, Some(&user), &[])?,
             authority: self.read("ca.pem")?,
             sign_pub: self.read("sign.pub")?,
             fleet: Fleet { etcd: self.fleet.etcd.clone(), node: Some(node.to_owned()) },

@@ -90,6 +90,17 @@ pub(crate) enum Error {
         /// The text.
         what: String,
     },
+    /// Keys that no fleet writes.
+    #[error(
+        "the store has more than {most} below {prefix:?}: another program wrote there; remove its keys with etcdctl, and limit \
+         the access to the store"
+    )]
+    ManyKeys {
+        /// The prefix.
+        prefix: String,
+        /// The limit, with its unit.
+        most: String,
+    },
     /// Nodes have not acknowledged the plan that runs.
     #[error(
         "no roll-out starts: {nodes} refuse the plan that runs, or have no agent that answers; see `onbeat fleet status`"

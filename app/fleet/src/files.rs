@@ -7,25 +7,38 @@ use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use onbeat_plan::manifest::Manifest as PlanManifest;
+use onbeat_report::format::count;
 use onbeat_rollout::change::{PlanFiles, PreparedChange};
 use onbeat_rollout::key::{self, PART_OCTETS};
 use onbeat_rollout::record::{
-    Change, FileHash, LONGEST_FILE, Manifest, NodeChange, NodeFileEntry, Record, RecordError,
-    Signer, Verifier, open, seal,
+    Batch, Change, FileHash, LONGEST_FILE, Manifest, NodeChange, NodeFileEntry, Record,
+    RecordError, Signer, Verifier, open, seal,
 };
 use onbeat_rollout::store::{
     Condition, KeyValue, Keys, MAX_OPERATIONS, Operation, Store, Transaction,
 };
 use onbeat_rollout::{Current, Generation};
 
+use crate::agent::unix_time;
 use crate::error::{Error, Result};
-use crate::store::EtcdStore;
 
 /// Longest manifest of `onbeat plan`.
 const LONGEST_PLAN: u64 = 1 << 30;
 
-/// Keys of a page.
-const PAGE: usize = 64;
+/// Keys of a page: with values of the longest length that etcd takes they fit into a response.
+const PAGE: usize = 32;
+
+/// Octets that are read of keys with one prefix.
+const MOST_OCTETS: usize = 256 << 20;
+
+/// Parts of the deflated manifest of `onbeat plan`.
+const MOST_PLAN_PARTS: usize = 128;
+
+/// Parts of keys after a prefix: plans, changes, and records beside them.
+const MOST_PARTS: usize = 1000;
+
+/// Nodes whose files are read in one request.
+const NODES_AT_ONCE: usize = PAGE;
 
 /// The prefix of the manifest that `onbeat plan` wrote, in parts.
 fn plan_parts(generation: Generation) -> String {
@@ -45,18 +58,48 @@ fn inflate(octets: &[u8], most: u64) -> Option<String> {
     if text.len() as u64 > most { None } else { String::from_utf8(text).ok() }
 }
 
-/// Reads all keys of one revision.
-pub(crate) fn read_all(store: &mut impl Store, keys: &Keys) -> Result<Vec<KeyValue>> {
+/// Reads all keys with a prefix, of one revision: at most this number. Who can write to the store can write any keys.
+pub(crate) fn read_all(store: &mut impl Store, prefix: &str, most: usize) -> Result<Vec<KeyValue>> {
+    let keys = Keys::Prefix(prefix.to_owned());
     let (mut all, mut from, mut revision) = (Vec::new(), String::new(), 0);
+    let mut octets = 0;
+    let many = |most| Error::ManyKeys { prefix: prefix.to_owned(), most };
     loop {
-        let page = store.range(keys, &from, PAGE, revision)?;
+        let page = store.range(&keys, &from, PAGE, revision)?;
         revision = page.revision;
+        octets += page.keys.iter().map(|found| found.value.len()).sum::<usize>();
         all.extend(page.keys);
+        if all.len() > most {
+            return Err(many(count(most as u64, "key")));
+        }
+        if octets > MOST_OCTETS {
+            return Err(many(format!("{} MiB", MOST_OCTETS >> 20)));
+        }
         match all.last().filter(|_| page.has_more) {
             Some(last) => from = format!("{}\0", last.key),
             None => return Ok(all),
         }
     }
+}
+
+/// Numbers of plans that are the next part of keys with a prefix: 7 of `plan/7/manifest`. One request each, whatever else
+/// is below.
+pub(crate) fn generations(store: &mut impl Store, prefix: &str) -> Result<BTreeSet<Generation>> {
+    let keys = Keys::Prefix(prefix.to_owned());
+    let (mut found, mut from) = (BTreeSet::new(), String::new());
+    for _ in 0..MOST_PARTS {
+        let page = store.range(&keys, &from, 1, 0)?;
+        let Some(first) = page.keys.first() else { return Ok(found) };
+        let rest = first.key.strip_prefix(prefix).unwrap_or_default();
+        let part = rest.split('/').next().unwrap_or_default();
+        found.extend(part.parse::<Generation>().ok());
+        // The octet after the slash: what is below this part has been seen.
+        from = match rest.len() == part.len() {
+            true => format!("{prefix}{part}\0"),
+            false => format!("{prefix}{part}0"),
+        };
+    }
+    Err(Error::ManyKeys { prefix: prefix.into(), most: count(MOST_PARTS as u64, "part") })
 }
 
 /// Reads one key.
@@ -151,7 +194,8 @@ pub(crate) fn upload(
     writes.add_parts(plan_text, |part| format!("{}{part:06}", plan_parts(generation)))?;
     writes.flush()?;
     let nodes = files.iter().map(|(node, text)| (node.clone(), FileHash::of(text))).collect();
-    let manifest = Manifest { generation, nodes, plan: FileHash::of(plan_text) };
+    let stored_s = unix_time();
+    let manifest = Manifest { generation, nodes, plan: FileHash::of(plan_text), stored_s };
     writes.add(key::manifest(generation), seal(&manifest, signer))?;
     writes.flush()?;
     Ok(generation)
@@ -162,7 +206,7 @@ const FORMER_PLANS: usize = 10;
 
 /// Removes the batches on the way to a plan that rests, and the oldest of the other plans.
 pub(crate) fn remove_former(
-    store: &mut EtcdStore,
+    store: &mut impl Store,
     verifier: &impl Verifier,
     present: Generation,
     batches: &[Generation],
@@ -174,16 +218,10 @@ pub(crate) fn remove_former(
     if (current.from, current.to) != (present, present) {
         return Ok(());
     }
-    let number = |key: &String| key.strip_prefix("plan/")?.split('/').next()?.parse().ok();
-    let keys = store.keys(&Keys::Prefix("plan/".into()))?;
-    let known: BTreeSet<Generation> = keys.iter().filter_map(number).collect();
+    let known = generations(store, "plan/")?;
     // A rollback returns to those.
-    let prefix = format!("plan/{present}/from/");
-    let before: BTreeSet<Generation> = keys
-        .iter()
-        .filter_map(|key| key.strip_prefix(&prefix)?.split('/').next()?.parse().ok())
-        .filter(|plan| !batches.contains(plan))
-        .collect();
+    let mut before = generations(store, &format!("plan/{present}/from/"))?;
+    before.retain(|plan| !batches.contains(plan));
     let is_former =
         |plan: &&Generation| **plan != present && !batches.contains(plan) && !before.contains(plan);
     let old = known.iter().rev().filter(is_former).skip(FORMER_PLANS);
@@ -196,6 +234,44 @@ pub(crate) fn remove_former(
         store.transact(&removed)?;
     }
     Ok(())
+}
+
+/// Writes what a plan is a batch of.
+pub(crate) fn upload_batch(
+    store: &mut impl Store,
+    signer: &impl Signer,
+    batch: &Batch,
+) -> Result<()> {
+    let written = vec![put(key::batch(batch.generation), seal(batch, signer))];
+    store.transact(&Transaction::write(written))?;
+    Ok(())
+}
+
+/// What a plan is a batch of, if it is one.
+pub(crate) fn batch(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    generation: Generation,
+) -> Result<Option<Batch>> {
+    let key = key::batch(generation);
+    let Some(found) = read_one(store, &key)? else { return Ok(None) };
+    Ok(Some(open(&key, &found.value, verifier)?))
+}
+
+/// The batches between two plans, also those of an interrupted command.
+pub(crate) fn batches(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    (first, plan): (Generation, FileHash),
+) -> Result<Vec<Generation>> {
+    let mut found = Vec::new();
+    for generation in generations(store, "plan/")? {
+        let batch = batch(store, verifier, generation)?;
+        if batch.is_some_and(|batch| (batch.first, batch.plan) == (first, plan)) {
+            found.push(generation);
+        }
+    }
+    Ok(found)
 }
 
 /// Writes a change: its nodes first.
@@ -228,15 +304,15 @@ pub(crate) fn manifest(
     Ok(open(&key, &found.value, verifier)?)
 }
 
-/// Returns the nodes of a plan.
+/// Returns the nodes of a plan, with the hashes of their files.
 pub(crate) fn nodes(
     store: &mut impl Store,
     verifier: &impl Verifier,
     generation: Generation,
-) -> Result<Vec<String>> {
+) -> Result<BTreeMap<String, FileHash>> {
     match generation {
-        0 => Ok(Vec::new()),
-        _ => Ok(manifest(store, verifier, generation)?.nodes.into_keys().collect()),
+        0 => Ok(BTreeMap::new()),
+        _ => Ok(manifest(store, verifier, generation)?.nodes),
     }
 }
 
@@ -322,6 +398,27 @@ pub(crate) fn change(
     Ok(open(&key, &found.value, verifier)?)
 }
 
+/// Returns the signed changes of nodes, by node.
+pub(crate) fn node_changes(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    (from, to): (Generation, Generation),
+    nodes: &[String],
+) -> Result<BTreeMap<String, NodeChange>> {
+    let mut changes = BTreeMap::new();
+    for some in nodes.chunks(MAX_OPERATIONS) {
+        let keys: Vec<String> = some.iter().map(|node| key::node_change(from, to, node)).collect();
+        let read = store.transact(&Transaction::read(keys.iter().cloned().map(Keys::One)))?;
+        for ((node, key), found) in some.iter().zip(&keys).zip(read.reads) {
+            let what = || format!("change of {node} from plan {from}");
+            let found = found.into_iter().next();
+            let found = found.ok_or_else(|| Error::Incomplete { generation: to, what: what() })?;
+            changes.insert(node.clone(), open(key, &found.value, verifier)?);
+        }
+    }
+    Ok(changes)
+}
+
 /// Returns the manifest that `onbeat plan` wrote.
 pub(crate) fn plan_manifest(
     store: &mut impl Store,
@@ -334,7 +431,7 @@ pub(crate) fn plan_manifest(
 
 fn read_plan_manifest(store: &mut impl Store, signed: &Manifest) -> Result<PlanManifest> {
     let generation = signed.generation;
-    let parts = read_all(store, &Keys::Prefix(plan_parts(generation)))?;
+    let parts = read_all(store, &plan_parts(generation), MOST_PLAN_PARTS)?;
     let octets: Vec<u8> = parts.into_iter().flat_map(|part| part.value).collect();
     let differs = || Error::Hash { generation, what: "the manifest of onbeat plan".into() };
     let text = inflate(&octets, LONGEST_PLAN).filter(|text| FileHash::of(text) == signed.plan);
@@ -353,22 +450,35 @@ pub(crate) fn plan(
     }
     let signed = manifest(store, verifier, generation)?;
     let read = read_plan_manifest(store, &signed)?;
-    let found = read_all(store, &Keys::Prefix(key::node(generation, "")))?;
-    let mut found: BTreeMap<String, Vec<u8>> =
-        found.into_iter().map(|found| (found.key, found.value)).collect();
     let mut files = BTreeMap::new();
-    for (node, hash) in &signed.nodes {
-        let file = node_file(verifier, (generation, node), |key| Ok(found.remove(&key)))?;
-        let file = file.filter(|(sha256, _)| sha256 == hash);
-        let differs = || Error::Hash { generation, what: format!("the file of {node}") };
-        files.insert(node.clone(), file.ok_or_else(differs)?.1);
+    // Only keys of nodes that the signed manifest has: others below the prefix are none of a fleet.
+    let nodes: Vec<(&String, &FileHash)> = signed.nodes.iter().collect();
+    for some in nodes.chunks(NODES_AT_ONCE) {
+        let of_node =
+            |node: &&String| [key::node(generation, node), key::part(generation, node, 0)];
+        let keys = some.iter().flat_map(|(node, _)| of_node(node)).map(Keys::One);
+        let read = store.transact(&Transaction::read(keys))?;
+        let found = read.reads.into_iter().flatten().map(|found| (found.key, found.value));
+        let mut found: BTreeMap<String, Vec<u8>> = found.collect();
+        for (node, hash) in some {
+            let file = node_file(verifier, (generation, node), |key| match found.remove(&key) {
+                Some(value) => Ok(Some(value)),
+                // A further part, or none.
+                None => Ok(read_one(store, &key)?.map(|found| found.value)),
+            })?;
+            let file = file.filter(|(sha256, _)| sha256 == *hash);
+            let differs = || Error::Hash { generation, what: format!("the file of {node}") };
+            files.insert((*node).clone(), file.ok_or_else(differs)?.1);
+        }
     }
     Ok(PlanFiles::new(generation, read, files))
 }
 
 #[cfg(test)]
 mod tests {
-    use onbeat_rollout::store::MemoryStore;
+    use onbeat_rollout::store::{
+        Change as StoreChange, MAX_REQUEST, MemoryStore, Page, StoreError, TransactionResult,
+    };
 
     use super::*;
 
@@ -405,12 +515,135 @@ mod tests {
         let mut store = MemoryStore::default();
         let files = (0..1000).map(|node| (format!("n{node}"), "x".into())).collect();
         upload(&mut store, &Key, 1, "{}", &files, |_| {}).unwrap();
-        let all = read_all(&mut store, &Keys::Prefix("plan/1/".into())).unwrap();
+        let all = read_all(&mut store, "plan/1/", 3000).unwrap();
         assert_eq!(all.len(), 2003);
         let last = all.iter().map(|key| key.mod_revision).max().unwrap();
         assert!(last < 25, "{last} requests");
         let of = |name: &str| all.iter().find(|key| key.key == name).unwrap().mod_revision;
         assert_eq!(of("plan/1/manifest"), last, "with it the plan is complete");
+    }
+
+    /// A client that refuses responses as the one of etcd does, and counts the requests.
+    struct LimitedStore {
+        store: MemoryStore,
+        requests: usize,
+    }
+
+    /// The longest response is this one.
+    const LONGEST_RESPONSE: usize = 64 << 20;
+
+    impl LimitedStore {
+        fn check<'k>(&mut self, keys: impl Iterator<Item = &'k KeyValue>) -> StoreResult<()> {
+            self.requests += 1;
+            match keys.map(|found| found.value.len()).sum::<usize>() {
+                octets if octets > LONGEST_RESPONSE => {
+                    Err(StoreError::LongResponse(octets.to_string()))
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+
+    type StoreResult<T> = std::result::Result<T, StoreError>;
+
+    impl Store for LimitedStore {
+        fn transact(&mut self, transaction: &Transaction) -> StoreResult<TransactionResult> {
+            let done = self.store.transact(transaction)?;
+            self.check(done.reads.iter().flatten())?;
+            Ok(done)
+        }
+
+        fn range(&mut self, k: &Keys, from: &str, limit: usize, at: u64) -> StoreResult<Page> {
+            let page = self.store.range(k, from, limit, at)?;
+            self.check(page.keys.iter())?;
+            Ok(page)
+        }
+
+        fn changes(&mut self, keys: &Keys, since: u64) -> StoreResult<(Vec<StoreChange>, u64)> {
+            self.store.changes(keys, since)
+        }
+
+        fn grant(&mut self, ttl_s: u32) -> StoreResult<i64> {
+            self.store.grant(ttl_s)
+        }
+
+        fn keep(&mut self, lease: i64) -> StoreResult<()> {
+            self.store.keep(lease)
+        }
+
+        fn revoke(&mut self, lease: i64) -> StoreResult<()> {
+            self.store.revoke(lease)
+        }
+    }
+
+    /// Plan 1 of 70 nodes.
+    fn stored() -> (MemoryStore, BTreeMap<String, String>) {
+        let mut store = MemoryStore::default();
+        let files: BTreeMap<String, String> =
+            (0..70).map(|node| (format!("n{node}"), format!("# {node}\n"))).collect();
+        let plan = PlanFiles { generation: 1, files: files.clone(), ..PlanFiles::default() };
+        let text = serde_json::to_string(&plan.manifest()).unwrap();
+        upload(&mut store, &Key, 1, &text, &files, |_| {}).unwrap();
+        (store, files)
+    }
+
+    #[test]
+    fn a_plan_is_read_whatever_else_another_program_wrote_beside_it() {
+        let (mut store, files) = stored();
+        // More than a response can have, between the keys of nodes and behind them.
+        let junk = vec![0; PART_OCTETS];
+        for number in 0..80 {
+            write(&mut store, format!("plan/1/node/n{}/junk{number}", number % 3), junk.clone())
+                .unwrap();
+            write(&mut store, format!("plan/1/node/zzz{number}"), junk.clone()).unwrap();
+        }
+        let mut limited = LimitedStore { store, requests: 0 };
+        assert_eq!(plan(&mut limited, &Key, 1).unwrap().files, files);
+        assert!(limited.requests < 10, "{} requests", limited.requests);
+        // What was exchanged is refused, and read once.
+        write(&mut limited.store, key::node(1, "n7"), junk).unwrap();
+        assert!(matches!(plan(&mut limited, &Key, 1), Err(Error::Record(_))));
+        let longest = vec![0; MAX_REQUEST - 100];
+        for node in files.keys() {
+            write(&mut limited.store, key::part(1, node, 0), longest.clone()).unwrap();
+            write(&mut limited.store, key::node(1, node), longest.clone()).unwrap();
+        }
+        let refused = plan(&mut limited, &Key, 1).unwrap_err();
+        assert!(matches!(refused, Error::Store(StoreError::LongResponse(_))), "{refused}");
+    }
+
+    #[test]
+    fn keys_that_no_fleet_writes_end_in_an_error() {
+        let (mut store, _) = stored();
+        for number in 0..=MOST_PLAN_PARTS {
+            write(&mut store, format!("plan/1/plan/{number:06}x"), Vec::new()).unwrap();
+        }
+        let refused = plan(&mut store, &Key, 1).unwrap_err().to_string();
+        assert!(refused.contains("more than 128 keys below \"plan/1/plan/\""), "{refused}");
+        let long = vec![0; 1 << 20];
+        for number in 0..257 {
+            write(&mut store, format!("junk/{number}"), long.clone()).unwrap();
+        }
+        let refused = read_all(&mut store, "junk/", 10_000).unwrap_err().to_string();
+        assert!(refused.contains("more than 256 MiB"), "{refused}");
+    }
+
+    #[test]
+    fn numbers_of_plans_are_found_whatever_is_below_them() {
+        let (mut store, _) = stored();
+        let names = ["plan/10/manifest", "plan/2/from/1/a", "plan/current", "plan/x/y", "plan/3"];
+        for name in names {
+            write(&mut store, name.into(), Vec::new()).unwrap();
+        }
+        let mut limited = LimitedStore { store, requests: 0 };
+        assert_eq!(generations(&mut limited, "plan/").unwrap(), [1, 2, 3, 10].into());
+        assert_eq!(limited.requests, 7, "one for each part, and one that finds no other");
+        assert_eq!(generations(&mut limited, "plan/2/from/").unwrap(), [1].into());
+        for number in 0..MOST_PARTS {
+            write(&mut limited.store, format!("plan/junk{number}"), Vec::new()).unwrap();
+        }
+        let refused = generations(&mut limited, "plan/").unwrap_err();
+        assert!(matches!(refused, Error::ManyKeys { .. }), "{refused}");
     }
 
     #[test]

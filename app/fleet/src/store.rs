@@ -71,6 +71,8 @@ fn failure(error: &Error, what: &str) -> StoreError {
         Error::Refused { code: RESOURCE_EXHAUSTED, message, .. } if message.contains("space") => {
             StoreError::Full
         }
+        // A repetition gets the same.
+        Error::LongResponse { .. } => StoreError::LongResponse(error.to_string()),
         _ => match error.outcome() {
             Outcome::Unknown => StoreError::Unknown,
             Outcome::NotExecuted => StoreError::Unavailable(error.to_string()),
@@ -100,14 +102,6 @@ impl EtcdStore {
     /// Runs requests that the protocol does not have: users and roles.
     pub(crate) fn run<'c, F: Future>(&'c self, request: impl FnOnce(&'c Client) -> F) -> F::Output {
         self.runtime.block_on(request(&self.client))
-    }
-
-    /// Reads keys without their values.
-    pub(crate) fn keys(&self, keys: &Keys) -> Result<Vec<String>, StoreError> {
-        let found =
-            self.runtime.block_on(self.client.range_all(&Range { keys_only: true, ..range(keys) }));
-        let found = found.map_err(|error| failure(&error, "keys"))?;
-        Ok(found.keys.into_iter().map(|found| read(found).key).collect())
     }
 
     /// Sends a message for each change of a key, until the receiver is dropped.

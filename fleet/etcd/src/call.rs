@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, Request};
 use crate::connection::Connection;
 use crate::{Error, Outcome, Result};
 
-/// Longest response: a range of 64 pages.
+/// Longest response: 32 keys of the longest values that etcd takes, 1.5 MiB, have room.
 const LONGEST: usize = 64 << 20;
 
 /// Length of what stands before a message: whether it is compressed, and its length.
@@ -118,9 +118,14 @@ impl Stream {
             return Ok(None);
         };
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
-        if is_compressed != 0 || length > LONGEST {
-            let why = format!("a message of {length} octets (compressed: {is_compressed})");
-            return Err(Error::Foreign { endpoint: self.endpoint.clone(), why });
+        let endpoint = || self.endpoint.clone();
+        if is_compressed != 0 {
+            let why = "a compressed message".into();
+            return Err(Error::Foreign { endpoint: endpoint(), why });
+        }
+        if length > LONGEST {
+            let (octets, most) = (length, LONGEST);
+            return Err(Error::LongResponse { endpoint: endpoint(), octets, most });
         }
         if self.pending.len() < PREFIX + length {
             return Ok(None);

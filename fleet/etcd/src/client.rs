@@ -249,6 +249,15 @@ impl Client {
         self.call("/etcdserverpb.Auth/RoleAdd", request, |_| Ok(())).await
     }
 
+    /// Removes a role, and takes it from all users.
+    ///
+    /// # Errors
+    /// [`Error`]; it does not exist.
+    pub async fn remove_role(&self, name: &str) -> Result<()> {
+        let request = Writer::default().octets(1, name.as_bytes());
+        self.call("/etcdserverpb.Auth/RoleDelete", request, |_| Ok(())).await
+    }
+
     /// Gives a permission to a role, which may have it.
     ///
     /// # Errors

@@ -63,6 +63,16 @@ pub enum Error {
         /// Its text.
         message: String,
     },
+    /// A response with more octets than are read.
+    #[error("{endpoint}: a response of {octets} octets, more than the {most} that are read")]
+    LongResponse {
+        /// The server.
+        endpoint: String,
+        /// Its length.
+        octets: usize,
+        /// The limit.
+        most: usize,
+    },
     /// An answer that is none of etcd's.
     #[error("{endpoint} is not an etcd server, or one of another version: {why}")]
     Foreign {
@@ -85,7 +95,9 @@ impl Error {
         match self {
             Self::Endpoint { .. } | Self::Unreachable { .. } | Self::Tls(_) => Outcome::NotExecuted,
             Self::Connection { outcome, .. } => *outcome,
-            Self::TimedOut { .. } | Self::Foreign { .. } => Outcome::Unknown,
+            Self::TimedOut { .. } | Self::Foreign { .. } | Self::LongResponse { .. } => {
+                Outcome::Unknown
+            }
             Self::Refused { code, .. } if UNKNOWN.contains(code) => Outcome::Unknown,
             Self::Refused { .. } => Outcome::NotExecuted,
         }

@@ -70,6 +70,15 @@ fn keys_transactions_and_pages() {
         assert_eq!(error.outcome(), Outcome::NotExecuted, "{error}");
         assert!(matches!(error, Error::Refused { code: 3 | 8, .. }), "{error}");
 
+        // Another program can write more than any fleet: it is not read.
+        for number in 0..65 {
+            client.put(&format!("part/{number}"), &part).await.unwrap();
+        }
+        let error = client.range(&Range::prefix("part/")).await.unwrap_err();
+        assert!(matches!(error, Error::LongResponse { .. }), "{error}");
+        let page = client.range(&Range { limit: 32, ..Range::prefix("part/") }).await.unwrap();
+        assert!(page.keys.len() == 32 && page.has_more);
+
         let status = client.status().await.unwrap();
         assert!(status.leader != 0 && status.version.starts_with("3."), "{status:?}");
     });
@@ -244,6 +253,14 @@ fn certificates_and_roles() {
             }
             false => assert_eq!(written.as_deref(), Some("forged"), "{version:?}: {result:?}"),
         }
+        // Without its role a user has no keys, also if the name of the role exists again.
+        root.remove_role("node-a").await.unwrap();
+        root.add_role("node-a").await.unwrap();
+        root.permit("node-a", &role[0]).await.unwrap();
+        let error = node.range(&Range::key("plan/current")).await.unwrap_err();
+        assert!(matches!(error, Error::Refused { code: 7, .. }), "{error}");
+        let error = root.remove_role("node-b").await.unwrap_err();
+        assert!(error.to_string().contains("not found"), "{error}");
         let unknown = cluster.client(Some(authority.client("b")));
         assert!(unknown.range(&Range::key("plan/current")).await.is_err(), "not a user");
         let foreign = Authority::new();

@@ -249,6 +249,7 @@ pub fn prepare(
                 to: to.generation,
                 node: node.clone(),
                 hashes: stages.hashes(),
+                new_members: stages.new_members.len() as u32,
                 unproved: stages
                     .probes
                     .iter()

@@ -19,10 +19,15 @@
 //! Before D the last frames of a label can be on their way to nodes that no longer know it. A controller measures D from
 //! the time at which it saw all acknowledgements itself, so a successor waits again.
 //!
+//! An acknowledgement counts if it has the hash that the signed plans require, and in the phase prove all new members:
+//! [`ExpectedState::judge`]. Another one is a refusal.
+//!
 //! A roll-out that goes back never turns: a node that is missing then holds it in a safe state.
 
+use onbeat_report::format::count_of;
+
 use crate::phase::{Current, Generation, Phase, Step};
-use crate::record::NodeState;
+use crate::record::{FileHash, NodeState};
 
 /// The intention of the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,12 +40,49 @@ pub enum Goal {
     Return,
 }
 
+/// What a node must report to acknowledge a record, by the signed plans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpectedState {
+    /// Hash of its file.
+    pub hash: FileHash,
+    /// Members that count probes in the phase prove.
+    pub new_members: u32,
+}
+
+impl ExpectedState {
+    /// A state as controllers count it: an acknowledgement that contradicts the plans is a refusal.
+    #[must_use]
+    pub fn judge(&self, current: &Current, state: NodeState) -> NodeState {
+        if !state.acknowledges(current) {
+            return state;
+        }
+        let is_proving = current.phase == Phase::Prove && !current.is_returning();
+        let why = if state.hash != self.hash {
+            let [reported, signed] = [state.hash, self.hash].map(|hash| hash.to_string());
+            format!(
+                "it reports a file with SHA-256 {}..., and the signed plan has {}...: its agent is faulty, or of another \
+                 version of onbeat-fleet",
+                &reported[..12],
+                &signed[..12]
+            )
+        } else if is_proving && state.proved < self.new_members {
+            let members = count_of(state.proved.into(), self.new_members.into(), "new member");
+            format!(
+                "it reports probes at {members} only: its agent is faulty, or of another version of onbeat-fleet"
+            )
+        } else {
+            return state;
+        };
+        NodeState { ok: false, why, ..state }
+    }
+}
+
 /// What the store has.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     /// The record of all nodes.
     pub current: Current,
-    /// States of the affected nodes of `current`; none without a key.
+    /// States of the affected nodes of `current`, as [`ExpectedState::judge`] returns them; none without a key.
     pub states: &'a [Option<NodeState>],
     /// Whether the deadline of the step has passed: its key is absent.
     pub is_late: bool,

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `plan/current` | signed [`Current`](crate::Current) | controller, compare of its revision |
 //! | `plan/GEN/manifest` | signed [`Manifest`](crate::record::Manifest) | controller, once |
+//! | `plan/GEN/batch` | signed [`Batch`](crate::record::Batch) | controller, once |
 //! | `plan/GEN/node/NODE` | signed [`NodeFileEntry`](crate::record::NodeFileEntry) | controller, once |
 //! | `plan/GEN/node/NODE/PART` | a part of the node's file, at most [`PART_OCTETS`] | controller, once |
 //! | `plan/TO/from/FROM` | signed [`Change`](crate::record::Change) | controller, once |
@@ -52,6 +53,12 @@ pub fn is_node_name(name: &str) -> bool {
 #[must_use]
 pub fn manifest(generation: Generation) -> String {
     format!("plan/{generation}/manifest")
+}
+
+/// What a plan is a batch of.
+#[must_use]
+pub fn batch(generation: Generation) -> String {
+    format!("plan/{generation}/batch")
 }
 
 /// The entry of a node's file in a plan.

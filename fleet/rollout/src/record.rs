@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::controller::ExpectedState;
 use crate::key::{self, PART_OCTETS};
 use crate::phase::{Current, Generation, Phase};
 
@@ -178,6 +179,9 @@ pub struct Manifest {
     pub nodes: BTreeMap<String, FileHash>,
     /// Hash of the manifest.json that `onbeat plan` wrote: paths, labels and delays of the streams.
     pub plan: FileHash,
+    /// When it was stored, by the clock of the controller, in seconds since 1970: for people. 0: unknown.
+    #[serde(default)]
+    pub stored_s: u64,
 }
 
 /// The change from one plan to another.
@@ -210,6 +214,9 @@ pub struct NodeChange {
     pub node: String,
     /// By the number of the phase.
     pub hashes: [FileHash; 5],
+    /// Members that count probes in the phase prove; 0 in records of versions that did not compare them.
+    #[serde(default)]
+    pub new_members: u32,
     /// Streams of its talkers without recovery: their listeners would pass probes on to hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unproved: Vec<String>,
@@ -220,6 +227,12 @@ impl NodeChange {
     #[must_use]
     pub fn hash(&self, phase: Phase) -> FileHash {
         self.hashes[phase as usize]
+    }
+
+    /// What the node must report in a phase.
+    #[must_use]
+    pub fn expected(&self, phase: Phase) -> ExpectedState {
+        ExpectedState { hash: self.hash(phase), new_members: self.new_members }
     }
 }
 
@@ -240,6 +253,18 @@ pub struct NodeKey {
 pub struct ClusterNumber {
     /// The number, as responses have it.
     pub number: u64,
+}
+
+/// A plan on the way to another one, of which it has some streams: the record `plan/GEN/batch`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Batch {
+    /// This plan.
+    pub generation: Generation,
+    /// The plan before the first batch, to which a rollback returns.
+    pub first: Generation,
+    /// Hash of the manifest.json of the plan to reach.
+    pub plan: FileHash,
 }
 
 /// No step is written while it exists: the record `plan/pause`.
@@ -440,6 +465,18 @@ impl Record for ClusterNumber {
 
     fn key(&self) -> Option<String> {
         Some(key::CLUSTER.into())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Record for Batch {
+    const KIND: &'static str = "batch";
+
+    fn key(&self) -> Option<String> {
+        Some(key::batch(self.generation))
     }
 
     fn check(&self) -> Result<(), String> {

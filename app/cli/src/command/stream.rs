@@ -78,7 +78,7 @@ struct RemoveOptions {
 
 /// Send probes along the paths of streams
 ///
-/// Sends 5 shortest and 5 longest frames without R-TAG by each egress port of a stream toward other nodes. Relays
+/// Sends 3 shortest and 9 longest frames without R-TAG by each egress port of a stream toward other nodes. Relays
 /// forward them. Sequence recovery at the end of a path counts them (input of the member, tagless) and discards
 /// them, so that no host receives one. Streams with take-no-sequence deliver them. A probe that an interface drops,
 /// for example because the MTU at the other end is smaller, is an error.

@@ -9,8 +9,8 @@ use onbeat_plan::manifest::Manifest;
 use onbeat_report::format::{count, count_of};
 use onbeat_rollout::change::{self, PlanFiles, PreparedChange, Settings};
 use onbeat_rollout::controller::Goal;
-use onbeat_rollout::record::{Change, FileHash, LONGEST_FILE, NodeState};
-use onbeat_rollout::store::Keys;
+use onbeat_rollout::record::{Batch, Change, FileHash, LONGEST_FILE, NodeState, Verifier};
+use onbeat_rollout::store::{Keys, Store, Transaction};
 use onbeat_rollout::{Current, Generation, Phase, key};
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
 use onbeat_terminal::output::print;
@@ -215,9 +215,17 @@ impl OpenFleet {
         let Some(mut whole) = prepare(&from, to, &settings)? else {
             return Ok(CommandResult::Negative);
         };
+        let plan = match text {
+            Some(text) => FileHash::of(text),
+            None => files::manifest(&mut self.store, &self.public, to.generation)?.plan,
+        };
+        // After Ctrl-C between two batches a batch runs.
+        let batch = files::batch(&mut self.store, &self.public, from.generation)?;
+        let first = batch.filter(|batch| batch.plan == plan).map(|batch| batch.first);
+        let first = first.unwrap_or(from.generation);
         let all = change::changed(&from, to).len();
         let size = options.batch.map_or(all, |size| size.of(all));
-        let mut batches = Vec::new();
+        let mut number = 0;
         let (mut from, mut count) = (from, if options.batch.is_some() { 1 } else { all });
         loop {
             let changed = change::changed(&from, to);
@@ -229,18 +237,20 @@ impl OpenFleet {
                 return Ok(CommandResult::Negative);
             };
             let part = count_of(names.len() as u64, changed.len() as u64, "stream");
-            print(&format!("batch {}: {part}\n", batches.len() + 1))?;
+            number += 1;
+            print(&format!("batch {number}: {part}\n"))?;
             let manifest = serde_json::to_string(&batch.manifest())?;
             let generation = self.store_plan(&batch, &manifest)?;
+            let record = Batch { generation, first, plan };
+            files::upload_batch(&mut self.store, &self.signer, &record)?;
             let result = self.reach(prepared, generation, &settings.without)?;
             if result != CommandResult::Success {
                 return Ok(result);
             }
-            batches.push(generation);
             from = PlanFiles { generation, ..batch };
             count = size;
         }
-        let prepared = match batches.is_empty() {
+        let prepared = match number == 0 {
             true => Some(whole.clone()),
             false => prepare(&from, to, &settings)?,
         };
@@ -249,14 +259,18 @@ impl OpenFleet {
             Some(text) => self.store_plan(to, text)?,
             None => to.generation,
         };
-        let first = prepared.change.from;
+        let last = prepared.change.from;
         let result = self.reach(prepared, generation, &settings.without)?;
         if result == CommandResult::Success {
             // A rollback returns to the plan before the batches.
-            if first != whole.change.from {
+            if first != last {
                 whole.set_generation(generation);
+                whole.change.from = first;
+                // A roll-out between both writes those of its nodes first.
+                whole.nodes.clear();
                 files::upload_change(&mut self.store, &self.signer, &whole)?;
             }
+            let batches = files::batches(&mut self.store, &self.public, (first, plan))?;
             files::remove_former(&mut self.store, &self.public, generation, &batches)?;
         }
         Ok(result)
@@ -483,7 +497,7 @@ impl Rollback {
         let current = fleet.at_rest()?;
         let to = match self.generation {
             Some(to) => to,
-            None => match before(&mut fleet.store, current.from)? {
+            None => match before(&mut fleet.store, &fleet.public, current.from)? {
                 Some(to) => to,
                 None => {
                     print("no former plan is in the store\n")?;
@@ -502,19 +516,70 @@ impl Rollback {
     }
 }
 
-/// The plan from which the present one was reached last.
-fn before(store: &mut EtcdStore, generation: Generation) -> Result<Option<Generation>> {
-    let prefix = format!("plan/{generation}/from/");
-    let mut changes = files::read_all(store, &Keys::Prefix(prefix.clone()))?;
-    changes.sort_by_key(|change| change.mod_revision);
-    for change in changes.iter().rev() {
-        // Changes of single nodes are below.
-        let from =
-            change.key.strip_prefix(&prefix).and_then(|from| from.parse::<Generation>().ok());
-        let Some(from) = from.filter(|from| *from != 0) else { continue };
-        if files::read_one(store, &key::manifest(from))?.is_some() {
-            return Ok(Some(from));
+/// The plan before the present one: that before all batches, or the one from which it was reached last.
+fn before(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    generation: Generation,
+) -> error::Result<Option<Generation>> {
+    if let Some(batch) = files::batch(store, verifier, generation)? {
+        let manifest = files::read_one(store, &key::manifest(batch.first))?;
+        return Ok(manifest.map(|_| batch.first));
+    }
+    let mut latest = None;
+    for from in files::generations(store, &format!("plan/{generation}/from/"))? {
+        let keys = [key::change(from, generation), key::manifest(from)].map(Keys::One);
+        let read = store.transact(&Transaction::read(keys))?;
+        if let [[change], [_]] = read.reads.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] {
+            latest = latest.max(Some((change.mod_revision, from)));
         }
     }
-    Ok(None)
+    Ok(latest.map(|(_, from)| from))
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_rollout::record;
+    use onbeat_rollout::store::{MemoryStore, Operation};
+
+    use super::*;
+
+    #[test]
+    fn a_rollback_returns_to_the_plan_before_all_batches() {
+        let signer = SigningKey::generate();
+        let (public, mut store) = (signer.verifier(), MemoryStore::default());
+        let files = BTreeMap::from([("a".to_owned(), String::new())]);
+        for plan in 1..=4 {
+            files::upload(&mut store, &signer, plan, "{}", &files, |_| {}).unwrap();
+        }
+        let put = |store: &mut MemoryStore, key, value| {
+            let put = Operation::Put { key, value, lease: 0 };
+            store.transact(&Transaction::write(vec![put])).unwrap();
+        };
+        // Plan 1, two batches, plan 4; Ctrl-C after each of them. Changes of nodes are below those of plans.
+        for (from, to) in [(1, 2), (2, 3), (3, 4), (1, 4)] {
+            put(&mut store, key::change(from, to), Vec::new());
+            put(&mut store, key::node_change(from, to, "a"), Vec::new());
+        }
+        let before = |store: &mut MemoryStore, plan| before(store, &public, plan).unwrap();
+        assert_eq!(before(&mut store, 3), Some(2), "an ordinary plan");
+        let plan = FileHash::of("the plan to reach");
+        for generation in [2, 3] {
+            let batch = Batch { generation, first: 1, plan };
+            files::upload_batch(&mut store, &signer, &batch).unwrap();
+        }
+        for plan in 2..=4 {
+            assert_eq!(before(&mut store, plan), Some(1));
+        }
+        assert_eq!(before(&mut store, 1), None);
+        // Those of the same roll-out are removed at its end.
+        let other = Batch { generation: 1, first: 1, plan: FileHash::of("another") };
+        files::upload_batch(&mut store, &signer, &other).unwrap();
+        assert_eq!(files::batches(&mut store, &public, (1, plan)).unwrap(), [2, 3]);
+        // One that the fleet did not sign decides nothing.
+        let forged =
+            record::seal(&Batch { generation: 3, first: 4, plan }, &SigningKey::generate());
+        put(&mut store, key::batch(3), forged);
+        assert!(super::before(&mut store, &public, 3).is_err());
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use onbeat_etcd::{Access, Client, Error as EtcdError, Permission, Range};
-use onbeat_rollout::record::{self, ClusterNumber};
+use onbeat_rollout::record::{self, ClusterNumber, NodeKey};
 use onbeat_rollout::store::{Condition, Keys, Operation, Store, Transaction};
 use onbeat_rollout::{Current, key};
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
@@ -13,9 +13,10 @@ use onbeat_terminal::output::print;
 
 use super::FleetOption;
 use crate::agent;
-use crate::credentials::{Admission, Application, Credentials, NodeSecrets, ROOT};
+use crate::credentials::{Admission, Application, Credentials, NodeSecrets, ROOT, user_of};
 use crate::disk;
 use crate::error::{self, Error};
+use crate::files;
 use crate::join::{self, Invitation, Token};
 use crate::store::EtcdStore;
 
@@ -144,8 +145,21 @@ async fn set_up_users(client: &Client) -> onbeat_etcd::Result<()> {
     client.enable_authentication().await
 }
 
+/// Removes the users of a node: those of all its invitations lose their role, and the last one its name.
+async fn exclude(client: &Client, node: &str, last: Option<&NodeKey>) -> onbeat_etcd::Result<()> {
+    let if_there = |removed: onbeat_etcd::Result<()>| match removed {
+        Err(error) if is_absent(&error) => Ok(()),
+        other => other,
+    };
+    if_there(client.remove_role(&role(node)).await)?;
+    match last {
+        Some(last) => if_there(client.remove_user(&user_of(last)).await),
+        None => Ok(()),
+    }
+}
+
 /// A node reads all plans, and writes its own keys.
-async fn permit(client: &Client, node: &str) -> onbeat_etcd::Result<()> {
+async fn permit(client: &Client, node: &str, user: &str) -> onbeat_etcd::Result<()> {
     let permission = |kind, keys| Permission { kind, keys };
     let role = role(node);
     let permissions = [
@@ -153,20 +167,31 @@ async fn permit(client: &Client, node: &str) -> onbeat_etcd::Result<()> {
         permission(Access::ReadWrite, Range::key(key::state(node))),
         permission(Access::ReadWrite, Range::key(key::inventory(node))),
     ];
-    once(client.add_user(node).await)?;
+    once(client.add_user(user).await)?;
     once(client.add_role(&role).await)?;
-    // Also if the role exists: an interrupted invitation left it without them.
     for permission in &permissions {
         client.permit(&role, permission).await?;
     }
-    once(client.grant_role(node, &role).await)
+    once(client.grant_role(user, &role).await)
 }
 
 fn role(node: &str) -> String {
     format!("node-{node}")
 }
 
-/// Admits a node to the store. Its former credentials, if it has some, are void: their states are not signed by this key.
+/// The key of a node's last invitation.
+fn last_key(
+    credentials: &Credentials,
+    store: &mut EtcdStore,
+    node: &str,
+) -> error::Result<Option<NodeKey>> {
+    let key = key::node_key(node);
+    let Some(found) = files::read_one(store, &key)? else { return Ok(None) };
+    Ok(Some(record::open(&key, &found.value, &credentials.public_key()?)?))
+}
+
+/// Admits a node to the store. Its former credentials, if it has some, are void: the store has no such user, and their states
+/// are not signed by this key.
 fn admit(
     credentials: &Credentials,
     store: &mut EtcdStore,
@@ -176,7 +201,10 @@ fn admit(
     let node_key = application.node_key(node)?;
     let admission = credentials.admit(node, application)?;
     if credentials.tls()?.is_some() {
-        store.run(|client| permit(client, node))?;
+        let last = last_key(credentials, store, node)?;
+        store.run(|client| exclude(client, node, last.as_ref()))?;
+        let user = user_of(&node_key);
+        store.run(|client| permit(client, node, &user))?;
     }
     let value = record::seal(&node_key, &credentials.signing_key()?);
     let put = Operation::Put { key: key::node_key(node), value, lease: 0 };
@@ -323,17 +351,15 @@ impl Revoke {
         let credentials = Credentials::open(&self.fleet.fleet)?;
         let mut store = EtcdStore::new(&credentials)?;
         let keys = [key::node_key(&self.node), key::state(&self.node), key::inventory(&self.node)];
-        let read = store.transact(&Transaction::read([Keys::One(keys[0].clone())]));
-        if read.map_err(Error::from)?.reads.iter().all(Vec::is_empty) {
+        let Some(last) = last_key(&credentials, &mut store, &self.node)? else {
             return Err(Failure::new(format!(
                 "no node {:?} was invited; see `onbeat fleet status`",
                 self.node
             )));
-        }
+        };
         if credentials.tls()?.is_some() {
-            let user = store.run(|client| client.remove_user(&self.node));
-            user.or_else(|error| if is_absent(&error) { Ok(()) } else { Err(error) })
-                .map_err(Error::from)?;
+            let excluded = store.run(|client| exclude(client, &self.node, Some(&last)));
+            excluded.map_err(Error::from)?;
         }
         // Last: with its key gone, the node counts as not invited.
         let removed = keys.map(|key| Operation::Delete(Keys::One(key))).to_vec();

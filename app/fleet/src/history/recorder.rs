@@ -19,7 +19,7 @@ pub(crate) struct HistoryOptions {
     /// Write counters of streams by the minute to Parquet files in DIRECTORY
     #[arg(long, value_name = "DIRECTORY")]
     history: Option<PathBuf>,
-    /// Days after which files of the history are removed
+    /// Days with readings to keep; files of older ones are removed
     #[arg(long, value_name = "DAYS", default_value_t = 400, requires = "history", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     history_days: u32,
 }
@@ -98,7 +98,8 @@ impl Hour {
 struct Recorder {
     node: String,
     directory: PathBuf,
-    days: i64,
+    /// Days that are kept.
+    days: usize,
     hour: Hour,
     /// The failure that was reported last.
     reported: String,
@@ -112,7 +113,7 @@ pub(crate) fn start(node: &str, options: &HistoryOptions) -> Result<()> {
     let recorder = Recorder {
         node: node.to_owned(),
         directory,
-        days: options.history_days.into(),
+        days: options.history_days as usize,
         hour: Hour::default(),
         reported: String::new(),
     };
@@ -156,7 +157,7 @@ impl Recorder {
         let number = now / HOUR_MS;
         if self.hour.number != number {
             self.hour = Hour::read(number, &path(&self.directory, &self.node, number));
-            self.expire(number);
+            self.expire();
         }
         let status = Client::to_managed(&self.node)?.status()?;
         self.hour.add(now, &status.streams);
@@ -164,17 +165,26 @@ impl Recorder {
         Ok(status.streams.iter().map(|stream| functions(stream).count()).sum())
     }
 
-    /// Removes the files of this node that are too old.
-    fn expire(&mut self, hour: i64) {
-        let first = hour / 24 - self.days;
-        for date in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
-            let name = date.file_name().to_string_lossy().into_owned();
-            let day = name.strip_prefix("date=").and_then(time::days);
-            if day.is_none_or(|day| day >= first) {
-                continue;
-            }
-            for hour in fs::read_dir(date.path()).into_iter().flatten().flatten() {
-                let file = hour.path().join(format!("{}.parquet", self.node));
+    /// Removes the files of this node of the oldest days, if there are more than are kept. Days with files are counted, not
+    /// compared with the clock: one that jumps by years would remove them all.
+    fn expire(&mut self) {
+        let file = format!("{}.parquet", self.node);
+        let hours = |date: &Path| fs::read_dir(date).into_iter().flatten().flatten();
+        let mut dates: Vec<(i64, PathBuf)> = fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|date| {
+                let day = time::days(date.file_name().to_str()?.strip_prefix("date=")?)?;
+                let has_file = hours(&date.path()).any(|hour| hour.path().join(&file).exists());
+                has_file.then(|| (day, date.path()))
+            })
+            .collect();
+        dates.sort_unstable();
+        let old = dates.len().saturating_sub(self.days);
+        for (_, date) in &dates[..old] {
+            for hour in hours(date) {
+                let file = hour.path().join(&file);
                 if let Err(error) = fs::remove_file(&file) {
                     if error.kind() != std::io::ErrorKind::NotFound {
                         self.report(format!("{}: {error}", file.display()));
@@ -183,7 +193,7 @@ impl Recorder {
                 // Fails while other nodes have files there.
                 let _ = fs::remove_dir(hour.path());
             }
-            let _ = fs::remove_dir(date.path());
+            let _ = fs::remove_dir(date);
         }
     }
 }
@@ -358,7 +368,7 @@ mod tests {
             .iter()
             .for_each(|(node, hour)| write(node, *hour));
         fs::write(directory.file("date=notes"), "of the user").unwrap();
-        recorder.expire(HOUR);
+        recorder.expire();
         let exists = |node: &str, hour| path(directory.path(), node, hour).exists();
         assert!(exists("a", HOUR) && exists("a", HOUR - 48) && exists("b", HOUR - 72));
         assert!(!exists("a", HOUR - 72) && !exists("a", HOUR - 96));
@@ -366,5 +376,28 @@ mod tests {
             !directory.file("date=2026-11-26").exists() && directory.file("date=notes").exists()
         );
         assert_eq!(recorder.reported, "");
+    }
+
+    #[test]
+    fn a_jump_of_the_clock_removes_one_day_at_most() {
+        let directory = TemporaryDirectory::new("history-clock");
+        let mut recorder = Recorder {
+            node: "a".into(),
+            directory: directory.path().into(),
+            days: 3,
+            hour: Hour::default(),
+            reported: String::new(),
+        };
+        let file = |day: i64| path(directory.path(), "a", HOUR + 24 * day);
+        let write = |day| Hour::default().write(&file(day)).unwrap();
+        (-2..=0).for_each(write);
+        // 73 years ahead: the record of that day is one more.
+        write(26_663);
+        recorder.expire();
+        assert!(file(-1).exists() && file(0).exists() && file(26_663).exists());
+        // And to 1970: the present day is the oldest then.
+        write(-HOUR / 24);
+        recorder.expire();
+        assert!(file(-1).exists() && file(0).exists());
     }
 }

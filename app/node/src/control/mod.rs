@@ -48,6 +48,16 @@ pub use wildcards::{
     wildcards_table,
 };
 
+/// Probes of a path: of the shortest frames, and of the longest ones. [`PROVED`] of them at its end prove it: some were lost,
+/// and yet one of the shortest arrived and 7 of the longest.
+pub const SHORTEST_PROBES: usize = 3;
+/// See [`SHORTEST_PROBES`].
+pub const LONGEST_PROBES: usize = 9;
+/// Probes that prove a path.
+pub const PROVED: usize = 10;
+
+const _: () = assert!(LONGEST_PROBES < PROVED && PROVED < SHORTEST_PROBES + LONGEST_PROBES);
+
 /// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]

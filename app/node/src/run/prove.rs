@@ -21,9 +21,7 @@ use super::assembly::Node;
 use super::change::longest_text;
 use super::error::{Error, Result};
 use crate::config::{Addition, PortConfig, StreamOperation};
-
-/// Shortest and longest probes of each path.
-const EACH: usize = 5;
+use crate::control::{LONGEST_PROBES, SHORTEST_PROBES};
 
 /// Pauses of a request, in which a full queue gets room.
 const PAUSES: u32 = 20;
@@ -90,32 +88,35 @@ pub(super) fn prove(node: &Node, names: &[String], text: Option<(&str, &str)>) -
         Sockets { node, ports: BTreeMap::new(), pauses: PAUSES, end: Instant::now() + LONGEST };
     let mut sent = Vec::with_capacity(probes.len());
     for probe in &probes {
-        for frame in [&probe.shortest, &probe.longest] {
-            sent.push((probe, frame, sockets.send(probe, frame)?));
+        for (frame, count) in [(&probe.shortest, SHORTEST_PROBES), (&probe.longest, LONGEST_PROBES)]
+        {
+            sent.push((probe, frame, count, sockets.send(probe, frame, count)?));
         }
     }
     let dropping = sockets.dropping()?;
     let mut drops = Vec::new();
-    for (probe, frame, left) in &mut sent {
+    for (probe, frame, count, left) in &mut sent {
         if dropping.contains(probe.port.name.as_str()) && frame.len() > SHORTEST {
             // Which frames were dropped is known of one path at a time. The shortest alone must never prove a path.
-            *left = sockets.send_and_count(probe, frame)?;
+            *left = sockets.send_and_count(probe, frame, *count)?;
         }
-        if *left < EACH {
+        if *left < *count {
             drops.push(Drop {
                 stream: probe.stream.name.clone(),
                 port: probe.port.name.clone(),
                 interface: probe.port.attached_interface(),
                 octets: frame.len(),
-                count: EACH - *left,
+                sent: *count,
+                dropped: *count - *left,
                 mtu: probe.mtu,
             });
         }
     }
     let lines = sent.chunks_exact(2).map(|lengths| {
         let (stream, port) = (&lengths[0].0.stream.name, &lengths[0].0.port.name);
-        let sent =
-            |(_, frame, left): &(_, &Vec<u8>, usize)| format!("{left} of {} octets", frame.len());
+        let sent = |(_, frame, _, left): &(_, &Vec<u8>, _, usize)| {
+            format!("{left} of {} octets", frame.len())
+        };
         let [shortest, longest] = [sent(&lengths[0]), sent(&lengths[1])];
         format!("stream {stream:?}: port {port:?}: sent {shortest}, {longest}")
     });
@@ -136,18 +137,19 @@ struct Drop {
     port: String,
     interface: String,
     octets: usize,
-    count: usize,
+    sent: usize,
+    dropped: usize,
     mtu: usize,
 }
 
 impl fmt::Display for DroppedProbes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, drop) in self.0.iter().take(NAMED).enumerate() {
-            let Drop { stream, port, interface, octets, count, mtu } = drop;
+            let Drop { stream, port, interface, octets, sent, dropped, mtu } = drop;
             let separator = if number > 0 { "; " } else { "" };
             write!(
                 f,
-                "{separator}stream {stream:?}: port {port:?} ({interface}) dropped {count} of {EACH} probes of {octets} octets: \
+                "{separator}stream {stream:?}: port {port:?} ({interface}) dropped {dropped} of {sent} probes of {octets} octets: \
                  set the MTU at the other end of its link to at least {mtu}"
             )?;
         }
@@ -201,7 +203,7 @@ struct PortSocket {
 
 impl<'a> Sockets<'a> {
     /// Sends probes of a path, and returns how many its interface accepted.
-    fn send(&mut self, probe: &Probe<'a>, frame: &[u8]) -> Result<usize> {
+    fn send(&mut self, probe: &Probe<'a>, frame: &[u8], count: usize) -> Result<usize> {
         let interface = probe.port.attached_interface();
         let failed = |octets: usize, source| Error::Probe {
             stream: probe.stream.name.clone(),
@@ -225,7 +227,7 @@ impl<'a> Sockets<'a> {
             }
         };
         let mut accepted = 0;
-        for _ in 0..EACH {
+        for _ in 0..count {
             loop {
                 match port.socket.send(frame) {
                     Ok(()) => accepted += 1,
@@ -273,12 +275,12 @@ impl<'a> Sockets<'a> {
     }
 
     /// Sends probes of a path, and returns how many left.
-    fn send_and_count(&mut self, probe: &Probe<'a>, frame: &[u8]) -> Result<usize> {
+    fn send_and_count(&mut self, probe: &Probe<'a>, frame: &[u8], count: usize) -> Result<usize> {
         let lost = |sockets: &Self| {
             sockets.ports.get(probe.port.name.as_str()).map_or(Ok(0), |port| sockets.lost(port))
         };
         let before = lost(self)?;
-        let accepted = self.send(probe, frame)?;
+        let accepted = self.send(probe, frame, count)?;
         let lost = lost(self)?.saturating_sub(before) as usize;
         Ok(accepted - lost.min(accepted))
     }

@@ -171,8 +171,16 @@ pub enum StoreError {
     #[error("the store is full; compact and defragment etcd, or raise its quota")]
     Full,
     /// The user's role does not permit the request.
-    #[error("the store denies access to {0:?}; the role of this certificate does not have it")]
+    #[error(
+        "the store denies access to {0:?}: the role of this certificate does not have it, or its node was revoked or invited \
+         again"
+    )]
     Denied(String),
+    /// Keys with more octets than are read at once.
+    #[error(
+        "keys of the store have more octets than any fleet writes ({0}); another program wrote them"
+    )]
+    LongResponse(String),
     /// Too many operations or octets.
     #[error(
         "the request has {0}; etcd permits at most {MAX_OPERATIONS} operations of {MAX_REQUEST} octets together"

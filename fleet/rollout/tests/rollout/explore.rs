@@ -11,7 +11,9 @@ use std::hash::Hash;
 use std::time::Instant;
 
 use onbeat_rollout::agent::{Action, Agent, DiskRecord, Outcome};
-use onbeat_rollout::controller::{ChangeTimes, Controller, Decision, Goal, View, adopted};
+use onbeat_rollout::controller::{
+    ChangeTimes, Controller, Decision, ExpectedState, Goal, View, adopted,
+};
 use onbeat_rollout::record::FileHash;
 use onbeat_rollout::{Current, Generation, NodeState, Phase, Step};
 
@@ -38,6 +40,8 @@ enum Mistake {
     StatesOfSnapshot,
     /// Controllers do not recognize a restored store by the number of its cluster.
     RestoreUnnoticed,
+    /// Acknowledgements count with any hash.
+    AcknowledgementWithoutHash,
 }
 
 /// What can happen beside lost and late writes, unknown outcomes and killed processes.
@@ -55,6 +59,8 @@ enum Failure {
     Deadline,
     /// The store is restored, once, from a snapshot of the start.
     Restore,
+    /// A node keeps its stage without an error, and its agent acknowledges without a comparison of hashes.
+    FaultyAgent,
 }
 
 /// What became of a store.
@@ -400,6 +406,9 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
         let mistake = self.fleet.mistake;
         let mut states = world.nodes.map(|node| self.nodes.get(node).state.clone());
         for state in &mut states {
+            if mistake != Some(Mistake::AcknowledgementWithoutHash) {
+                *state = state.take().map(|state| expected(current).judge(&current, state));
+            }
             match mistake {
                 Some(Mistake::AcknowledgementWithoutStep) => {
                     state.iter_mut().for_each(|state| state.current.step = current.step);
@@ -555,6 +564,10 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
                 complete("node applies", Outcome::Done, apply);
                 complete("node applies, unknown", Outcome::Failed, apply);
                 complete("node does not apply", Outcome::Failed, nothing);
+                // The file of accept is that of prove: who has one has the other.
+                if fleet.has(Failure::FaultyAgent) && node.running.hash() != stage.hash() {
+                    complete("node keeps its stage", Outcome::Done, nothing);
+                }
                 if fleet.has(Failure::Power) {
                     let write = &mut |node: &mut Node| node.file = stage;
                     complete("node has its file only", Outcome::Failed, write);
@@ -565,6 +578,9 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
             }
             Action::Inspect => {
                 complete("agent inspects", Outcome::Hash(node.running.hash()), nothing);
+                if let Some(saved) = agent.saved().filter(|_| fleet.has(Failure::FaultyAgent)) {
+                    complete("agent compares no hashes", Outcome::Hash(saved.hash), nothing);
+                }
             }
             Action::Prove(_) => {
                 complete("probes arrive", Outcome::Proved { counted: 1, missing: 0 }, nothing);
@@ -577,7 +593,10 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
                 }
             }
             // The store ignores the compare: late writes then succeed that a store refuses.
-            Action::Acknowledge(state, _) => {
+            Action::Acknowledge(mut state, _) => {
+                if state.ok && fleet.has(Failure::FaultyAgent) {
+                    state.hash = node.running.hash();
+                }
                 let put = &mut |node: &mut Node| node.state = Some(state.clone());
                 complete("agent acknowledges", Outcome::Done, put);
                 complete("acknowledgement lost", Outcome::Failed, nothing);
@@ -594,7 +613,9 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
         let first = self.first();
         // Each state with the state and action before it.
         let mut seen: HashMap<World<A, C>, (World<A, C>, Label)> = HashMap::new();
-        let keeps_traces = self.fleet.mistake.is_some() || self.fleet.has(Failure::Restore);
+        let keeps_traces = self.fleet.mistake.is_some()
+            || self.fleet.has(Failure::Restore)
+            || self.fleet.has(Failure::FaultyAgent);
         let mut visited: HashSet<World<A, C>> = HashSet::from([first]);
         let mut open = VecDeque::from([first]);
         let (mut ends, mut broken) = (0, None);
@@ -628,14 +649,19 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
     }
 }
 
+/// What each node must report.
+fn expected(current: Current) -> ExpectedState {
+    ExpectedState { hash: Stage::of(current).hash(), new_members: 1 }
+}
+
 fn acknowledged(current: Current) -> NodeState {
     NodeState {
         current,
-        hash: FileHash::default(),
+        hash: expected(current).hash,
         ok: true,
         why: String::new(),
         instance: 7,
-        proved: 0,
+        proved: 1,
         lost: 0,
         proof: String::new(),
     }
@@ -691,6 +717,8 @@ fn no_interleaving_of_a_small_fleet_breaks_a_rule() {
         let name = format!("{failure:?}, 3 steps");
         holds::<2, 1>(&name, Fleet { failures: &[failure], steps: 3, goals, ..BASE });
     }
+    let faulty = Fleet { failures: &[Failure::FaultyAgent], steps: 4, ..BASE };
+    holds::<2, 1>("FaultyAgent, 4 steps", faulty);
     holds::<2, 1>("restored store", Fleet { failures: &[Failure::Restore], steps: 4, ..BASE });
 }
 
@@ -708,6 +736,9 @@ fn each_mistake_of_the_protocol_breaks_a_rule() {
     breaks("no compare", Explorer::<2, 2>::new(with(Mistake::WriteWithoutCompare)).explore());
     breaks("no barrier", Explorer::<2, 1>::new(with(Mistake::NoBarrier)).explore());
     breaks("no drain time", Explorer::<2, 1>::new(with(Mistake::NoDrainTime)).explore());
+    let without_hash = with(Mistake::AcknowledgementWithoutHash);
+    let fleet = Fleet { failures: &[Failure::FaultyAgent], steps: 4, ..without_hash };
+    breaks("acknowledgement without hash", Explorer::<2, 1>::new(fleet).explore());
     for mistake in [Mistake::StatesOfSnapshot, Mistake::RestoreUnnoticed] {
         let fleet = Fleet { failures: &[Failure::Restore], steps: 7, ..with(mistake) };
         breaks(&format!("{mistake:?}"), Explorer::<2, 1>::new(fleet).explore());
@@ -742,6 +773,7 @@ fn no_interleaving_of_larger_fleets_breaks_a_rule() {
             "replaced nodes, leases",
             Fleet { failures: &[Failure::Replacement, Failure::Lease], ..base },
         ),
+        holds::<2, 1>("faulty agents", Fleet { failures: &[Failure::FaultyAgent], ..base }),
         holds::<2, 1>("restored store", Fleet { failures: &[Failure::Restore], steps: 6, ..base }),
     ];
     println!("{}", states.map(|found| found.states).iter().sum::<usize>());

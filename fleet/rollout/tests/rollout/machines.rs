@@ -1,7 +1,9 @@
 //! Controllers, agents and records, case by case: what the explorer abstracts from.
 
 use onbeat_rollout::agent::{Action, Agent, DiskRecord, Outcome};
-use onbeat_rollout::controller::{ChangeTimes, Controller, Decision, Goal, View, adopted};
+use onbeat_rollout::controller::{
+    ChangeTimes, Controller, Decision, ExpectedState, Goal, View, adopted,
+};
 use onbeat_rollout::record::{self, Change, FileHash, NodeState, RecordError, Signer, Verifier};
 use onbeat_rollout::{Current, Phase, key};
 
@@ -59,6 +61,47 @@ fn a_controller_advances_with_all_and_returns_without() {
     let states = [state(returning, true), state(proving, true)];
     let view = View { current: returning, states: &states, is_late: true };
     assert_eq!(decide(view, Goal::Return, 0), Decision::Wait);
+}
+
+#[test]
+fn an_acknowledgement_that_contradicts_the_signed_plan_is_a_refusal() {
+    let expected = ExpectedState { hash: FileHash([1; 32]), new_members: 3 };
+    let sending = current(6, Phase::Send, Phase::Prove);
+    let proving = current(5, Phase::Prove, Phase::Accept);
+    let returning = current(7, Phase::Prove, Phase::Send);
+    let says = |current, hash, proved| NodeState {
+        hash: FileHash([hash; 32]),
+        proved,
+        ..state(current, true).unwrap()
+    };
+    let why = |record, state: NodeState| {
+        let judged = expected.judge(&record, state.clone());
+        assert_eq!(NodeState { ok: true, why: String::new(), ..judged.clone() }, state);
+        (!judged.ok).then_some(judged.why)
+    };
+    // Paths are proved in one phase only, and a roll-out that returns no longer needs them.
+    for (record, state) in [
+        (sending, says(sending, 1, 0)),
+        (proving, says(proving, 1, 3)),
+        (returning, says(returning, 1, 0)),
+        // Not about this record: nothing can be said.
+        (sending, says(proving, 2, 0)),
+    ] {
+        assert_eq!(why(record, state), None);
+    }
+    let wrong = why(sending, says(sending, 2, 0)).unwrap();
+    assert!(wrong.contains("020202020202...") && wrong.contains("010101010101..."), "{wrong}");
+    let unproved = why(proving, says(proving, 1, 2)).unwrap();
+    assert!(unproved.contains("2 of 3 new members"), "{unproved}");
+    // The roll-out returns because of it, and never goes on.
+    let refused = [expected.judge(&sending, says(sending, 2, 0))].map(Some);
+    let view = View { current: sending, states: &refused, is_late: false };
+    let back = Decision::Write(current(7, Phase::Prove, Phase::Send));
+    assert_eq!(decide(view, Goal::Continue, 0), back);
+    let draining = current(7, Phase::Drain, Phase::Send);
+    let refused = [expected.judge(&draining, says(draining, 2, 0))].map(Some);
+    let view = View { current: draining, states: &refused, is_late: true };
+    assert_eq!(decide(view, Goal::Continue, 0), Decision::Wait);
 }
 
 #[test]

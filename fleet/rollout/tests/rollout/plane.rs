@@ -95,10 +95,10 @@ pub(crate) struct World {
     nodes: Vec<NodePlane>,
     arrivals: BinaryHeap<Arrival>,
     order: u64,
-    /// How often each frame was delivered, by stream address, number and node.
-    delivered: HashMap<([u8; 6], u32, usize), u32>,
-    /// Frames sent, by address, with the time of the first.
-    sent: HashMap<([u8; 6], u32), u64>,
+    /// How often each frame was delivered, by stream address and node, then by number.
+    delivered: HashMap<([u8; 6], usize), Vec<u8>>,
+    /// When each frame was sent, by address, then by number.
+    sent: HashMap<[u8; 6], Vec<u64>>,
 }
 
 impl World {
@@ -163,20 +163,22 @@ impl World {
         self.arrivals.push(Reverse((time, self.order, node, port.0, octets)));
     }
 
-    /// A talker's application sends a frame.
-    pub(crate) fn send(&mut self, node: usize, address: MacAddress, number: u32, now_ns: u64) {
+    /// A talker's application sends a frame, with the next number.
+    pub(crate) fn send(&mut self, node: usize, address: MacAddress, now_ns: u64) {
+        let times = self.sent.entry(address.0).or_default();
+        let number = times.len() as u32;
+        times.push(now_ns);
         let mut frame = address.0.to_vec();
         frame.extend([2, 0, 0, 0, 0, 1]);
         frame.extend(DATA.to_be_bytes());
         frame.extend(number.to_be_bytes());
         frame.resize(60, 0);
-        self.sent.insert((address.0, number), now_ns);
         let host = PortId(self.nodes[node].ports.len() as u8 - 1);
         self.arrive(now_ns, node, host, frame);
     }
 
-    /// Sends probes of the streams of a text from all their paths.
-    pub(crate) fn probe(&mut self, node: usize, text: &str, now_ns: u64) {
+    /// Sends this number of probes of the streams of a text along all their paths.
+    pub(crate) fn probe(&mut self, node: usize, text: &str, probes: usize, now_ns: u64) {
         let streams = streams(text, &self.nodes[node].ports);
         for stream in streams.values() {
             let Identification::Null { destination, .. } = stream.members[0].identification else {
@@ -193,7 +195,7 @@ impl World {
                 frame.extend(vlan.to_be_bytes());
                 frame.extend(PROBE.to_be_bytes());
                 frame.resize(60, 0);
-                for _ in 0..10 {
+                for _ in 0..probes {
                     self.arrive(now_ns + delay, peer, port, frame.clone());
                 }
             }
@@ -229,8 +231,10 @@ impl World {
     fn deliver(&mut self, node: usize, octets: &[u8]) {
         assert_eq!(octets[12..14], DATA.to_be_bytes(), "a probe or tag reached a host");
         let address = octets[..6].try_into().expect("six octets");
-        let number = u32::from_be_bytes(octets[14..18].try_into().expect("four octets"));
-        *self.delivered.entry((address, number, node)).or_default() += 1;
+        let number = u32::from_be_bytes(octets[14..18].try_into().expect("four octets")) as usize;
+        let counts = self.delivered.entry((address, node)).or_default();
+        counts.resize(counts.len().max(number + 1), 0);
+        counts[number] = counts[number].saturating_add(1);
     }
 
     /// Frames sent at or after a time that a listener did not get, and those that it got more than once.
@@ -240,16 +244,22 @@ impl World {
         listener: usize,
         since_ns: u64,
     ) -> (usize, usize) {
+        let none = Vec::new();
+        let counts = self.delivered.get(&(address.0, listener)).unwrap_or(&none);
         let (mut lost, mut doubled) = (0, 0);
-        for ((_, number), _) in
-            self.sent.iter().filter(|((of, _), time)| *of == address.0 && **time >= since_ns)
-        {
-            match self.delivered.get(&(address.0, *number, listener)) {
-                None => lost += 1,
-                Some(1) => {}
-                Some(_) => doubled += 1,
+        for (number, time) in self.sent.get(&address.0).into_iter().flatten().enumerate() {
+            match counts.get(number).copied().unwrap_or_default() {
+                _ if *time < since_ns => {}
+                0 => lost += 1,
+                1 => {}
+                _ => doubled += 1,
             }
         }
         (lost, doubled)
+    }
+
+    /// Number of frames that talkers sent.
+    pub(crate) fn frames(&self) -> usize {
+        self.sent.values().map(Vec::len).sum()
     }
 }

@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::time::Duration;
 
 use onbeat_plan::manifest::Manifest;
 use onbeat_plan::{Network, network as plan_network};
@@ -13,9 +14,10 @@ use onbeat_rollout::key;
 use onbeat_rollout::record::{self, Change, FileHash, NodeChange, NodeState, Signer, Verifier};
 use onbeat_rollout::stage::Stages;
 use onbeat_rollout::store::{
-    Condition, Keys, LeaseId, MemoryStore, Operation, Store, StoreError, Transaction,
+    Condition, KeyValue, Keys, LeaseId, MemoryStore, Operation, Revision, Store, StoreError,
+    Transaction,
 };
-use onbeat_rollout::{Current, Generation, Phase};
+use onbeat_rollout::{Current, Generation, Phase, Step};
 
 use super::network::{self, Random};
 use super::plane::World;
@@ -23,8 +25,23 @@ use super::plane::World;
 const MS: u64 = 1_000_000;
 const S: u64 = 1000 * MS;
 
+/// Interval of frames while a node on the way of their stream changes, and at other times: frames then meet the same
+/// tables, and all have one fate. Both are shorter than each reset timeout.
+const BUSY_INTERVAL: u64 = 5 * MS;
+const CALM_INTERVAL: u64 = 25 * MS;
+
+/// Time before and after a change of a node in which streams send often: frames on their way, and the first ones after it.
+const BEFORE_CHANGE: u64 = 40 * MS;
+const AFTER_CHANGE: u64 = 10 * MS;
+
+/// Longest time between two reads of an agent, which without faults is 5 s.
+const TICK_MS: usize = 2000;
+
 /// Time to live of leases.
 const TTL_S: u32 = 15;
+
+/// Time of a phase. A slow node that is interrupted, too, can miss it.
+const DEADLINE_S: u32 = 10;
 
 /// A key whose signature is a sum: forged records are not the subject here.
 struct Key;
@@ -54,14 +71,59 @@ struct Host {
     /// Both plans' files of the saved record, and the text of its stage.
     prepared: Option<(Current, Stages)>,
     saved: Option<(Current, Stages)>,
-    /// Frames of new members before probes, by the stream and member.
-    baseline: BTreeMap<(String, usize), u64>,
+    /// Frames of new members before probes, by the stream and member; of this step.
+    baseline: (Step, BTreeMap<(String, usize), u64>),
     is_slow: bool,
 }
 
 struct Operator {
     client: MemoryStore,
     controller: Controller,
+    /// States by key, with the revision: a fleet has thousands, of which few differ from those of the read before.
+    states: BTreeMap<String, (Revision, NodeState)>,
+    /// The change that was read last, with those of its nodes.
+    change: Option<(Change, Vec<NodeChange>)>,
+}
+
+impl Operator {
+    fn new(client: MemoryStore) -> Self {
+        let (controller, states) = (Controller::default(), BTreeMap::new());
+        Self { client, controller, states, change: None }
+    }
+
+    /// The change of a record, if the store can be reached.
+    fn change(&mut self, Current { from, to, .. }: Current) -> Option<&(Change, Vec<NodeChange>)> {
+        let known = self.change.take().filter(|(change, _)| (change.from, change.to) == (from, to));
+        let known = match known {
+            Some(known) => known,
+            None => {
+                let key = key::change(from, to);
+                let octets = get(&mut self.client, &key).ok()??;
+                let change: Change = record::open(&key, &octets, &Key).expect("a change");
+                let nodes = change.affected.iter().map(|node| {
+                    let key = key::node_change(from, to, node);
+                    let octets = get(&mut self.client, &key).ok()??;
+                    Some(record::open(&key, &octets, &Key).expect("a change"))
+                });
+                let nodes: Option<Vec<NodeChange>> = nodes.collect();
+                (change, nodes?)
+            }
+        };
+        Some(self.change.insert(known))
+    }
+
+    /// Decodes the states that differ.
+    fn decode(&mut self, found: &[KeyValue]) {
+        let mut former = std::mem::take(&mut self.states);
+        for found in found {
+            let known = former.remove(&found.key);
+            let state = match known.filter(|(revision, _)| *revision == found.mod_revision) {
+                Some((_, state)) => state,
+                None => record::decode(&found.key, &found.value).expect("a state"),
+            };
+            self.states.insert(found.key.clone(), (found.mod_revision, state));
+        }
+    }
 }
 
 /// What happens at a time.
@@ -69,13 +131,22 @@ struct Operator {
 enum Event {
     /// An agent executes its action.
     Act(usize),
-    /// An agent wakes.
+    /// An agent wakes: at a change of the record, and now and then.
     Wake(usize),
+    Tick(usize),
     Start(usize),
     Connect(usize),
     Control(usize),
     Send(usize),
     Fault,
+}
+
+/// When a stream sends.
+#[derive(Default)]
+struct Traffic {
+    next: u64,
+    /// When nodes on its way change.
+    changes: BTreeSet<u64>,
 }
 
 struct Fleet {
@@ -90,7 +161,9 @@ struct Fleet {
     now: u64,
     goal: Goal,
     has_faults: bool,
-    numbers: Vec<u32>,
+    traffic: Vec<Traffic>,
+    /// Streams in the files of a node.
+    users: Vec<BTreeSet<usize>>,
     /// How often a roll-out returned.
     returns: usize,
     manifest: Option<Manifest>,
@@ -108,6 +181,12 @@ fn put(client: &mut MemoryStore, key: String, value: Vec<u8>) {
     client.transact(&Transaction { compare, success, failure: Vec::new() }).expect("a store");
 }
 
+/// The numbers of the streams in a file: `NUMBER` in `name = "sNUMBER.v101"`.
+fn streams(text: &str) -> impl Iterator<Item = usize> {
+    let names = text.lines().filter_map(|line| line.strip_prefix("name = \"s"));
+    names.filter_map(|name| name.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok())
+}
+
 impl Fleet {
     fn new(seed: u64, nodes: usize, streams: usize, has_faults: bool) -> Self {
         let mut random = Random(seed);
@@ -121,10 +200,10 @@ impl Fleet {
             disk: None,
             prepared: None,
             saved: None,
-            baseline: BTreeMap::new(),
+            baseline: (0, BTreeMap::new()),
             is_slow: false,
         };
-        let operator = || Operator { client: store.clone(), controller: Controller::default() };
+        let operator = || Operator::new(store.clone());
         let mut fleet = Self {
             world: World::new(&network),
             hosts: (0..nodes).map(host).collect(),
@@ -135,7 +214,8 @@ impl Fleet {
             now: 0,
             goal: Goal::Continue,
             has_faults,
-            numbers: vec![0; streams],
+            traffic: (0..streams).map(|_| Traffic::default()).collect(),
+            users: vec![BTreeSet::new(); nodes],
             returns: 0,
             manifest: None,
             plan: PlanFiles::default(),
@@ -145,14 +225,59 @@ impl Fleet {
         put(&mut fleet.store, key::CURRENT.into(), record::seal(&Current::FIRST, &Key));
         for node in 0..nodes {
             fleet.at(node as u64 * MS, Event::Act(node));
+            fleet.in_ms(TICK_MS, Event::Tick(node));
         }
         fleet.at(0, Event::Control(0));
         fleet.at(0, Event::Control(1));
         fleet.at(0, Event::Fault);
         for stream in 0..streams {
-            fleet.at(stream as u64 * MS / 2, Event::Send(stream));
+            fleet.send_at(stream, stream as u64 * BUSY_INTERVAL / streams as u64);
         }
         fleet
+    }
+
+    fn send_at(&mut self, stream: usize, time: u64) {
+        self.traffic[stream].next = time;
+        self.at(time, Event::Send(stream));
+    }
+
+    /// A node will change: its streams send often around that time.
+    fn expect_change(&mut self, node: usize, time: u64) {
+        for stream in self.users[node].clone() {
+            self.traffic[stream].changes.insert(time);
+            let first = time.saturating_sub(BEFORE_CHANGE).max(self.now);
+            if first < self.traffic[stream].next {
+                self.send_at(stream, first);
+            }
+        }
+    }
+
+    /// A talker's application sends, unless the frame was due earlier.
+    fn send(&mut self, stream: usize) {
+        let (now, traffic) = (self.now, &mut self.traffic[stream]);
+        if traffic.next != now {
+            return;
+        }
+        traffic.changes = traffic.changes.split_off(&now.saturating_sub(AFTER_CHANGE));
+        let calm = now + CALM_INTERVAL;
+        let change = traffic
+            .changes
+            .first()
+            .map_or(calm, |change| change.saturating_sub(BEFORE_CHANGE).max(now + BUSY_INTERVAL));
+        let plan_network::Stream { talker, address, .. } = self.network.streams[stream];
+        self.world.send(talker as usize, address, now);
+        self.send_at(stream, calm.min(change));
+    }
+
+    /// An agent executes its action after some time.
+    fn act_in_ms(&mut self, node: usize, most: usize) {
+        let mut time = self.now + (1 + self.random.below(most)) as u64 * MS;
+        let agent = self.hosts[node].agent.as_ref();
+        if agent.is_some_and(|agent| matches!(agent.action(), Action::Apply(_))) {
+            time += BEFORE_CHANGE;
+            self.expect_change(node, time);
+        }
+        self.at(time, Event::Act(node));
     }
 
     fn at(&mut self, time: u64, event: Event) {
@@ -176,7 +301,7 @@ impl Fleet {
         let (manifest, plan) = network::plan(&self.network, self.manifest.as_ref(), number);
         let settings = Settings {
             soak_ms: 100,
-            deadline_s: 30,
+            deadline_s: DEADLINE_S,
             bridges_loaded: false,
             without: BTreeSet::new(),
         };
@@ -191,6 +316,11 @@ impl Fleet {
             let key = key::node_change(from, number, &node.node);
             put(&mut client, key, record::seal(node, &Key));
         }
+        for (index, host) in self.hosts.iter().enumerate() {
+            let files = [&self.plan, &plan].map(|plan| plan.files.get(&host.name));
+            self.users[index] =
+                files.into_iter().flatten().flat_map(|text| streams(text)).collect();
+        }
         (self.manifest, self.plan) = (Some(manifest), plan);
         Ok(number)
     }
@@ -204,15 +334,18 @@ impl Fleet {
         let outcome = self.execute(index, action);
         let host = &mut self.hosts[index];
         host.agent.as_mut().expect("it runs").complete(outcome);
-        let latency = if host.is_slow { 2000 } else { 20 };
-        self.in_ms(latency, Event::Act(index));
+        let latency = if host.is_slow { 500 } else { 20 };
+        self.act_in_ms(index, latency);
     }
 
     fn execute(&mut self, index: usize, action: Action) -> Outcome {
         let now = self.now;
         let is_lossy = self.has_faults && self.random.one_in(20);
-        let is_refused = self.has_faults && self.random.one_in(100);
+        // As often in a roll-out of a large fleet as of a small one: others would never end.
+        let is_refused = self.has_faults && self.random.one_in(10 * self.hosts.len());
         let executed = self.random.one_in(2);
+        // A path is proved by 10 of 12 probes.
+        let lost_probes = if self.has_faults { self.random.below(3) } else { 0 };
         let is_lossy_path = self.has_faults && self.random.one_in(30 * self.hosts.len());
         let host = &mut self.hosts[index];
         match action {
@@ -250,11 +383,14 @@ impl Fleet {
                 let text = stages.text(saved.current.phase).to_owned();
                 let members = stages.new_members.clone();
                 self.world.apply(index, &text).expect("a valid stage");
-                if saved.current.phase == Phase::Accept {
-                    for member in members {
+                // An agent that was killed applies it again, perhaps after the probes.
+                let step = saved.current.step;
+                if saved.current.phase == Phase::Accept && self.hosts[index].baseline.0 != step {
+                    let counts = members.into_iter().map(|member| {
                         let count = self.world.input(index, &member.stream, member.member, now);
-                        self.hosts[index].baseline.insert((member.stream, member.member), count);
-                    }
+                        ((member.stream, member.member), count)
+                    });
+                    self.hosts[index].baseline = (step, counts.collect());
                 }
                 Outcome::Done
             }
@@ -262,9 +398,9 @@ impl Fleet {
             Action::Prove(_) => {
                 let (_, stages) = host.saved.clone().expect("it is saved");
                 for (_, text) in &stages.probes {
-                    self.world.probe(index, text, now);
+                    self.world.probe(index, text, 12 - lost_probes, now);
                 }
-                let baseline = &self.hosts[index].baseline;
+                let (_, baseline) = &self.hosts[index].baseline;
                 let (mut counted, mut missing) = (0, 0);
                 for member in &stages.new_members {
                     let before = baseline.get(&(member.stream.clone(), member.member));
@@ -328,29 +464,27 @@ impl Fleet {
         let revision = current[0].mod_revision;
         let current: Current =
             record::open(key::CURRENT, &current[0].value, &Key).expect("a record");
-        let (affected, waits) = match current.from == current.to {
+        operator.decode(states);
+        let (nodes, waits) = match current.from == current.to {
             true => (Vec::new(), ChangeTimes { drain_ns: 0, soak_ns: 0 }),
             false => {
-                let key = key::change(current.from, current.to);
-                let Ok(Some(octets)) = get(&mut operator.client, &key) else { return };
-                let change: Change = record::open(&key, &octets, &Key).expect("a change");
+                let Some((change, nodes)) = operator.change(current) else { return };
                 let waits =
                     ChangeTimes { drain_ns: change.drain_ms * MS, soak_ns: change.soak_ms * MS };
-                (change.affected, waits)
+                (nodes.clone(), waits)
             }
         };
-        let mut by_key: BTreeMap<&str, NodeState> = states
-            .iter()
-            .map(|key| (&key.key[..], record::decode(&key.key, &key.value).expect("a state")))
-            .collect();
-        let states: Vec<Option<NodeState>> =
-            affected.iter().map(|node| by_key.remove(&key::state(node)[..])).collect();
+        let state = |change: &NodeChange| {
+            let (_, state) = operator.states.get(&key::state(&change.node))?;
+            Some(change.expected(current.phase).judge(&current, state.clone()))
+        };
+        let states: Vec<Option<NodeState>> = nodes.iter().map(state).collect();
         let deadline = key::deadline(current.step);
         let is_late = !deadlines.iter().any(|key| key.key == deadline);
         let view = View { current, states: &states, is_late };
         let decision = operator.controller.decide(&view, waits, self.goal, self.now);
         let Decision::Write(next) = decision else { return };
-        let Ok(lease) = operator.client.grant(30) else { return };
+        let Ok(lease) = operator.client.grant(DEADLINE_S) else { return };
         if is_lossy {
             operator.client.lose_next_outcome(executed);
         }
@@ -390,8 +524,10 @@ impl Fleet {
                 self.hosts[node].agent = None;
                 self.in_ms(1000, Event::Start(node));
             }
-            2 => self.hosts[node].is_slow = !self.hosts[node].is_slow,
-            _ => self.store.elect(),
+            2 => self.hosts[node].is_slow = self.random.one_in(8),
+            // Each gives all leases their time again: a deadline must be able to pass.
+            _ if self.random.one_in(8) => self.store.elect(),
+            _ => {}
         }
     }
 
@@ -402,6 +538,10 @@ impl Fleet {
         self.world.run_until(time);
         match event {
             Event::Act(node) => self.act(node),
+            Event::Tick(node) => {
+                self.in_ms(TICK_MS, Event::Tick(node));
+                self.in_ms(5, Event::Wake(node));
+            }
             Event::Wake(node) => {
                 let host = &mut self.hosts[node];
                 let Some(agent) = &mut host.agent else { return };
@@ -419,26 +559,17 @@ impl Fleet {
                 let host = &mut self.hosts[node];
                 if host.agent.is_none() {
                     host.agent = Some(Agent::start(node as u64, host.disk));
-                    self.in_ms(5, Event::Act(node));
+                    self.act_in_ms(node, 5);
                 }
             }
             Event::Connect(node) => self.hosts[node].client.set_partitioned(false),
             Event::Control(number) => {
                 self.control(number);
-                self.in_ms(40, Event::Control(number));
+                // 100 ms in the mean, as the program.
+                self.in_ms(200, Event::Control(number));
             }
-            Event::Send(stream) => {
-                let plan_network::Stream { talker, address, .. } = self.network.streams[stream];
-                self.numbers[stream] += 1;
-                self.world.send(talker as usize, address, self.numbers[stream], time);
-                self.at(time + 5 * MS, Event::Send(stream));
-            }
+            Event::Send(stream) => self.send(stream),
             Event::Fault => self.fault(),
-        }
-        // Each agent reads each 5 s.
-        if self.order % 50 == 0 {
-            let node = self.random.below(self.hosts.len());
-            self.in_ms(500, Event::Wake(node));
         }
     }
 
@@ -497,8 +628,27 @@ fn prepare(host: &mut Host, current: Current) -> Result<(Stages, FileHash), Stor
     Ok((stages, hash))
 }
 
-/// Roll-outs of a fleet with faults; returns those that were possible, and how often one returned.
-fn simulate(seed: u64, nodes: usize, streams: usize, rollouts: usize) -> (usize, usize) {
+/// What a simulation did.
+#[derive(Debug, Clone, Copy, Default)]
+struct SimulationResult {
+    rollouts: usize,
+    /// How often one returned.
+    returns: usize,
+    frames: usize,
+    virtual_s: u64,
+}
+
+impl SimulationResult {
+    fn add(&mut self, other: Self) {
+        self.rollouts += other.rollouts;
+        self.returns += other.returns;
+        self.frames += other.frames;
+        self.virtual_s += other.virtual_s;
+    }
+}
+
+/// Roll-outs of a fleet with faults, of those plans that are possible.
+fn simulate(seed: u64, nodes: usize, streams: usize, rollouts: usize) -> SimulationResult {
     let mut fleet = Fleet::new(seed, nodes, streams, true);
     let first = fleet.publish().expect("a first plan");
     fleet.roll_out(first);
@@ -526,19 +676,22 @@ fn simulate(seed: u64, nodes: usize, streams: usize, rollouts: usize) -> (usize,
     });
     assert!(!all.streams.is_empty());
     assert_eq!(fleet.judge(since, &all), (0, 0), "seed {seed}: lost, doubled");
-    (done, fleet.returns)
+    SimulationResult {
+        rollouts: done,
+        returns: fleet.returns,
+        frames: fleet.world.frames(),
+        virtual_s: fleet.now / S,
+    }
 }
 
 #[test]
 fn every_frame_arrives_once_while_plans_change() {
-    let (mut done, mut returns) = (0, 0);
+    let mut found = SimulationResult::default();
     for seed in 1..=6 {
-        let (rollouts, returned) = simulate(seed, 8 + seed as usize, 12, 3);
-        done += rollouts;
-        returns += returned;
+        found.add(simulate(seed, 8 + seed as usize, 12, 3));
     }
-    eprintln!("{done} roll-outs, {returns} returned");
-    assert!(done >= 12 && returns > 0, "{done}, {returns}");
+    eprintln!("{found:?}");
+    assert!(found.rollouts >= 12 && found.returns > 0, "{found:?}");
 }
 
 #[test]
@@ -551,6 +704,7 @@ fn a_change_in_one_step_loses_frames() {
     network::disturb(&mut fleet.random, &mut fleet.network);
     fleet.publish().expect("another plan");
     for node in 0..fleet.hosts.len() {
+        fleet.expect_change(node, fleet.now + 20 * MS);
         fleet.run(20 * MS);
         let file = fleet.plan.files.get(&fleet.hosts[node].name).cloned();
         let text = file.unwrap_or_default();
@@ -563,6 +717,17 @@ fn a_change_in_one_step_loses_frames() {
     assert!(lost > 0, "nothing was lost");
 }
 
+/// Nodes of the fleet of a seed: of 100 fleets one has 1,000, and most have 10, whose roll-outs take milliseconds.
+fn nodes(seed: u64) -> usize {
+    match seed % 100 {
+        10 => 1000,
+        60 => 300,
+        number if number % 20 == 5 => 100,
+        number if number % 10 == 1 => 30,
+        _ => 10,
+    }
+}
+
 /// Fleets of 10 to 1,000 nodes for `SOAK_SECONDS`, from seed `SOAK_SEED` on.
 #[test]
 #[ignore = "minutes: make soak SOAK=rollout"]
@@ -572,17 +737,20 @@ fn every_frame_arrives_once_in_larger_fleets() {
     };
     let (seconds, first) = (number("SOAK_SECONDS", 60), number("SOAK_SEED", 1));
     let start = std::time::Instant::now();
-    // By the size of the fleet: roll-outs, and those that returned.
-    let mut found: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+    let mut found: BTreeMap<usize, (SimulationResult, Duration)> = BTreeMap::new();
     for seed in first.. {
         if start.elapsed().as_secs() >= seconds {
+            eprintln!("seeds {first} to {}", seed - 1);
             break;
         }
-        let nodes = [10, 30, 10, 100, 10, 30, 300, 10, 30, 1000][(seed % 10) as usize];
-        let (done, returned) = simulate(seed, nodes, 12 + nodes / 5, 5);
-        let entry = found.entry(nodes).or_default();
-        *entry = (entry.0 + done, entry.1 + returned);
+        let (nodes, start) = (nodes(seed), std::time::Instant::now());
+        let simulated = simulate(seed, nodes, 12 + nodes / 20, 5);
+        let (sum, time) = found.entry(nodes).or_default();
+        sum.add(simulated);
+        *time += start.elapsed();
     }
-    eprintln!("nodes: (roll-outs, returned): {found:?}");
-    println!("{}", found.values().map(|(done, _)| done).sum::<usize>());
+    for (nodes, (sum, time)) in &found {
+        eprintln!("{nodes} nodes: {sum:?} in {time:.1?}");
+    }
+    println!("{}", found.values().map(|(sum, _)| sum.rollouts).sum::<usize>());
 }
