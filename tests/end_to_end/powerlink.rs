@@ -261,7 +261,7 @@ fn a_network_that_does_not_come_up_has_a_cause() {
     );
     let metrics = fs::read_to_string(&metrics).unwrap();
     for line in [
-        "state_info{device=\"mn\",id=\"240\",state=\"pre_operational_1\"} 1",
+        "state{device=\"mn\",id=\"240\",state=\"pre_operational_1\"} 1",
         "in_target_state{device=\"mn\",id=\"240\"} 0",
         "peer_operational{device=\"mn\",id=\"240\",peer=\"1\"} 0",
     ] {

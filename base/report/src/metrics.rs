@@ -116,17 +116,19 @@ impl MetricsFile {
         let name = self.0.file_name().unwrap_or_default().to_string_lossy();
         // The collector does not read this name.
         let temporary = self.0.with_file_name(format!(".{name}.{}", std::process::id()));
-        let written = || -> io::Result<()> {
-            let mut file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        let failed = |source| MetricsFileError::Write { path: self.0.clone(), source };
+        let created = OpenOptions::new().write(true).create_new(true).open(&temporary);
+        let mut file = created.map_err(failed)?;
+        let mut written = || -> io::Result<()> {
             // The umask of a service does not apply: the collector is another user.
             file.set_permissions(Permissions::from_mode(0o644))?;
             file.write_all(text.as_bytes())?;
             fs::rename(&temporary, &self.0)
         };
         written().map_err(|source| {
-            // Fails only if it does not exist.
+            // It is this process's: nobody else has created it.
             let _ = fs::remove_file(&temporary);
-            MetricsFileError::Write { path: self.0.clone(), source }
+            failed(source)
         })
     }
 }

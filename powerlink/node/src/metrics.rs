@@ -62,19 +62,10 @@ impl Snapshot {
         let mut text = MetricsText::default();
         let id = self.node.map(|node| node.to_string()).unwrap_or_default();
         let own = [("device", &*self.device), ("id", &*id)];
-        let with = |label: (&'static str, &str)| {
-            [own[0], own[1], label].map(|(name, value)| (name, value.to_owned()))
-        };
-        let add = |samples: &mut onbeat_report::metrics::Samples<'_>,
-                   labels: [(&'static str, String); 3],
-                   value: &dyn Display| {
-            let labels = labels.each_ref().map(|(name, value)| (*name, value.as_str()));
-            samples.add(&labels, value);
-        };
         let help = "State of the node";
-        let mut metric = text.metric("onbeat_powerlink_state_info", Gauge, help);
+        let mut metric = text.metric("onbeat_powerlink_state", Gauge, help);
         if let Some(state) = self.state {
-            add(&mut metric, with(("state", &label(state))), &1);
+            metric.add(&[own[0], own[1], ("state", &label(state))], 1);
         }
         let cycle =
             format!("{}.{:09}", self.cycle_ns / 1_000_000_000, self.cycle_ns % 1_000_000_000);
@@ -139,7 +130,7 @@ impl Snapshot {
             ("other_protocol", foreign),
             ("malformed", malformed),
         ] {
-            add(&mut metric, with(("message", message)), &count);
+            metric.add(&[own[0], own[1], ("message", message)], count);
         }
         self.peers(&mut text, own);
         text.into_string()
@@ -149,7 +140,7 @@ impl Snapshot {
     fn peers(&self, text: &mut MetricsText, [device, id]: [(&str, &str); 2]) {
         use MetricType::{Counter, Gauge};
         let help = "State that a node of the bus reported last";
-        let mut metric = text.metric("onbeat_powerlink_peer_state_info", Gauge, help);
+        let mut metric = text.metric("onbeat_powerlink_peer_state", Gauge, help);
         for (peer, node) in &self.peers {
             if let Some(state) = node.state {
                 let (peer, state) = (peer.to_string(), label(state));
@@ -299,7 +290,7 @@ mod tests {
     fn each_value_has_its_metric() {
         let text = snapshot().text(1_700_000_000);
         for line in [
-            "state_info{device=\"eth1\",id=\"240\",state=\"operational\"} 1",
+            "state{device=\"eth1\",id=\"240\",state=\"operational\"} 1",
             "in_target_state{device=\"eth1\",id=\"240\"} 1",
             "cycle_seconds{device=\"eth1\",id=\"240\"} 0.000400000",
             "exchanges_total{device=\"eth1\",id=\"240\"} 7",
@@ -307,7 +298,7 @@ mod tests {
             "seen_seconds{device=\"eth1\",id=\"240\"} 1700000000",
             "packets_total{device=\"eth1\",id=\"240\",message=\"soc\"} 7",
             "packets_total{device=\"eth1\",id=\"240\",message=\"malformed\"} 3",
-            "peer_state_info{device=\"eth1\",id=\"240\",peer=\"1\",state=\"pre_operational_2\"} 1",
+            "peer_state{device=\"eth1\",id=\"240\",peer=\"1\",state=\"pre_operational_2\"} 1",
             "peer_polls_total{device=\"eth1\",id=\"240\",peer=\"1\"} 10",
             "peer_unanswered_polls_total{device=\"eth1\",id=\"240\",peer=\"1\"} 2",
             "peer_responses_total{device=\"eth1\",id=\"240\",peer=\"1\"} 8",

@@ -48,6 +48,8 @@ const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 pub(super) struct Node {
     pub(super) file: PathBuf,
     pub(super) setup: Setup,
+    /// Whether the data plane has the streams of `setup`: not after a reload that failed half-way.
+    pub(super) is_applied: bool,
     pub(super) plane: Box<dyn DataPlane<Error>>,
     pub(super) devices: Devices,
     pub(super) events: Events,
@@ -150,6 +152,7 @@ impl Node {
             former_counters: FormerCounters::default(),
             guard: None,
             setup: Setup::from(config),
+            is_applied: true,
             plane,
             devices,
             backend_override: options.backend,
@@ -331,10 +334,11 @@ impl Node {
             let port = &new.ports[index];
             match self.devices.prepare(port, &mut self.journal) {
                 // As before the reload.
-                Err(error) if error.is_away() && self.setup.ports.contains(port) => {
+                Err(error) if error.is_away() && self.is_known(port) => {
                     self.plane.reserve(&port.name)?;
                 }
-                done => drop(done.map(|_| prepared.push(index))?),
+                Err(error) => return Err(error),
+                Ok(_) => prepared.push(index),
             }
         }
         check(&self.devices, &new)?;
@@ -348,10 +352,12 @@ impl Node {
         new.links().try_for_each(|link| self.refuse_generic_veth(&new.ports, link))?;
         let counted = self.read_changing_shares(&new)?;
         let counted_by_wildcards = self.wildcard_shares()?;
+        self.is_applied = false;
         self.apply(&new.ports, &new.streams)?;
         self.set_lre(&new.ports, new.prp.as_ref())?;
         self.set_wildcards(&new.ports, &new.wildcards)?;
         let before = std::mem::replace(&mut self.setup, Setup::from(new));
+        self.is_applied = true;
         self.keep_counters(counted);
         self.keep_wildcard_counters(counted_by_wildcards);
         self.watch_all(&before.streams);
@@ -477,9 +483,14 @@ impl Node {
             let link = self.devices.handle.link(&port.interface);
             port.create.is_none() && link.is_err_and(|error| error.is_not_found())
         };
+        is_missing(port) && self.is_known(port)
+    }
+
+    /// Whether the node has a port of this name at this interface.
+    fn is_known(&self, port: &PortConfig) -> bool {
         let is_same =
             |known: &PortConfig| known.name == port.name && known.interface == port.interface;
-        is_missing(port) && self.setup.ports.iter().any(is_same)
+        self.setup.ports.iter().any(is_same)
     }
 
     /// Records that an interface of a port has another name than the file.

@@ -135,6 +135,11 @@ impl Node {
         let mut egress = Vec::new();
         for to in layout.egress(index) {
             let Some(mut ability) = self.ability(to)? else { continue };
+            // Its driver does not set it up: as if it did not exist.
+            let link = self.devices.handle.link(&to.attached_interface());
+            if !self.plane.runs(&to.name) && !link.is_ok_and(|link| link.up) {
+                continue;
+            }
             let peer = self.upkeep.peers.peer(&to.name);
             ability.start_polling = peer.and_then(|peer| peer.set_offloads("gro on"));
             egress.push((to, ability));

@@ -72,9 +72,11 @@ impl Devices {
             journal.changing_arp_ignore(&self.handle, &link)?;
             self.handle.set_arp_ignore(&name, 1).map_err(of_port)?;
         }
-        self.handle.set_up(&name).map_err(|source| match source.errno() {
+        self.handle.set_up(&name).map_err(|source| match source {
             // Of the driver.
-            Some(errno) if errno != Errno::EPERM => {
+            onbeat_netdev::Error::Kernel { errno, .. }
+                if ![Errno::EPERM, Errno::ENODEV].contains(&errno) =>
+            {
                 Error::NotUp { port: port.name.clone(), source }
             }
             _ => of_port(source),

@@ -115,7 +115,12 @@ impl Node {
 
     /// Reads all streams, in any order.
     pub(super) fn read_all(&self, mut take: impl FnMut(&Stream, &StreamReading)) -> Result<()> {
-        self.plane.read_all(&mut self.setup.streams.iter(), &mut take)
+        if self.is_applied {
+            return self.plane.read_all(&mut self.setup.streams.iter(), &mut take);
+        }
+        let streams = self.setup.streams.iter();
+        let names: Vec<_> = streams.map(|stream| Rc::from(stream.name.as_str())).collect();
+        self.read_each(&names, take)
     }
 
     /// Reads the streams with these names.

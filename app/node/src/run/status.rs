@@ -165,7 +165,10 @@ fn of_port(
         },
     };
     let generic = matches!(mode, PortMode::Generic | PortMode::XskGeneric);
-    let not_attached = node.upkeep.not_attached(&config.name).filter(|_| link.is_some());
+    let not_attached = node
+        .upkeep
+        .not_attached(&config.name)
+        .filter(|_| link.is_some() && mode == PortMode::Detached);
     let not_native = node.not_native.get(&config.name).filter(|_| generic);
     let frames_lost = node.frames_lost.get(&config.name).filter(|_| mode != PortMode::Detached);
     let reading = node.plane.read_port(&config.name)?;

@@ -366,7 +366,10 @@ impl Node {
         let port = &self.setup.ports[index];
         let is_known = !self.ports_with(LinkState::Missing).contains(&port.name.as_str());
         let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return false };
-        self.attached_index(&port.name).map_or(is_known, |attached| attached == link.index)
+        let Some(attached) = self.attached_index(&port.name) else { return is_known };
+        // Or a new one, which could not be attached when it appeared.
+        attached == link.index
+            || self.devices.handle.link_by_index(attached).is_err_and(|error| error.is_not_found())
     }
 
     /// The index of the interface to which a port is attached, or was until another process detached it.

@@ -247,13 +247,11 @@ impl Tables {
 
     /// Returns the counters of a slot.
     pub(super) fn counted(&self, slot: u32) -> SlotCounters {
-        let (member, record) = (self.members.entry(slot), self.records.get(slot));
-        let count = |word: usize| member[word].load(Ordering::Acquire);
-        SlotCounters {
-            passed: count(PASSED) + record.passed,
-            dropped: count(DROPPED) + record.dropped,
-            record,
-        }
+        let member = self.members.entry(slot);
+        let [passed, dropped] = [PASSED, DROPPED].map(|word| member[word].load(Ordering::Acquire));
+        // After them: of the dropped frames those that were not judged are subtracted.
+        let record = self.records.get(slot);
+        SlotCounters { passed: passed + record.passed, dropped: dropped + record.dropped, record }
     }
 
     /// Adds what a slot counted for its stream's sequence recovery to that function.
