@@ -184,39 +184,35 @@ fn a_node_starts_while_an_interface_cannot_be_set_up() {
         return;
     }
     let (a, b) = configurations();
-    for backend in [Backend::Xdp, Backend::Packet] {
-        let mut world = build(&two_paths(&a, &b));
-        world.set_backend(Some(backend));
-        refuse_path1(&world);
-        world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
-        let why = |event: &Event| match &event.detail {
-            EventDetail::ProgramDetached { why: Some(why), .. } => why.contains("EADDRINUSE"),
-            _ => false,
-        };
-        wait_for("the event", || events("a").iter().any(why));
-        let status = show("a");
-        let path = port(&status, "path1");
-        assert_eq!((path.link, path.mode), (LinkState::Down, PortMode::Detached));
-        assert!(
-            path.not_attached.as_ref().is_some_and(|why| why.contains("EADDRINUSE")),
-            "{path:?}"
-        );
-        assert!(run(&["show", "a"]).out.contains("port path1 is not attached: "));
-        assert!(log("a").contains("the node starts without it, and tries again"), "{}", log("a"));
-        let flow = flow(&world);
-        flow.advance(WHILE);
-        let ran = run(&["reload", "a"]);
-        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
-        flow.advance(WHILE);
+    let mut world = build(&two_paths(&a, &b));
+    // XDP in generic mode, the only one of a macvlan, does not support these streams.
+    world.set_backend(Some(Backend::Packet));
+    refuse_path1(&world);
+    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
+    let why = |event: &Event| match &event.detail {
+        EventDetail::ProgramDetached { why: Some(why), .. } => why.contains("EADDRINUSE"),
+        _ => false,
+    };
+    wait_for("the event", || events("a").iter().any(why));
+    let status = show("a");
+    let path = port(&status, "path1");
+    assert_eq!((path.link, path.mode), (LinkState::Down, PortMode::Detached));
+    assert!(path.not_attached.as_ref().is_some_and(|why| why.contains("EADDRINUSE")), "{path:?}");
+    assert!(run(&["show", "a"]).out.contains("port path1 is not attached: "));
+    assert!(log("a").contains("the node starts without it, and tries again"), "{}", log("a"));
+    let flow = flow(&world);
+    flow.advance(WHILE);
+    let ran = run(&["reload", "a"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    flow.advance(WHILE);
 
-        let other = MacAddress([2, 0, 0, 0, 0x26, 1]);
-        world.handle("a").unwrap().set_mac("low1", other).unwrap();
-        wait_present("a");
-        assert_eq!(port(&show("a"), "path1").not_attached, None);
-        wait_arriving("path1");
-        flow.advance(WHILE);
-        flow.finish_whole();
-    }
+    let other = MacAddress([2, 0, 0, 0, 0x26, 1]);
+    world.handle("a").unwrap().set_mac("low1", other).unwrap();
+    wait_present("a");
+    assert_eq!(port(&show("a"), "path1").not_attached, None);
+    wait_arriving("path1");
+    flow.advance(WHILE);
+    flow.finish_whole();
 }
 
 #[test]
