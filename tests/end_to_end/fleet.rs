@@ -344,8 +344,11 @@ fn a_plan_is_rolled_out_and_back_without_a_frame_lost() {
     });
     flow.finish();
 
-    // A node whose credentials are void keeps what it runs.
+    // A node whose credentials are void keeps what it runs. Its key in the store decides nothing.
+    etcdctl(&url, &keys, &["del", "plan/key/r2"]);
     succeed(&["revoke", "r2", "--fleet", &keys]);
+    let (code, text) = fleet(&["revoke", "r2", "--fleet", &keys]);
+    assert!(code == 2 && text.contains("no node \"r2\" was invited"), "{text}");
     let log = at("log-r2");
     wait_for("the agent is refused", || fs::read_to_string(&log).unwrap().contains("denies"));
     assert_eq!(fleet(&["status", "--fleet", &keys]).0, 4);

@@ -110,9 +110,11 @@ impl Disk {
     }
 }
 
-/// Probes of a step.
+/// Probes of a step. A lost lease, or plans that are read again, start no other: rounds add up in the counters of members.
 struct ProbeRound {
     step: Step,
+    /// Signature of the record: a store that was restored can have another one of this step.
+    proof: String,
     /// When they are sent again.
     due: Instant,
     /// Until they are sent once more after that: a plant under load is not to be flooded.
@@ -128,15 +130,30 @@ struct ProbeRound {
 }
 
 impl ProbeRound {
-    fn new(step: Step, members: &[NewMember], now: Instant) -> Self {
+    fn new(step: Step, proof: String, members: &[NewMember], now: Instant) -> Self {
         Self {
             step,
+            proof,
             due: now,
             pause: INTERVAL,
             begun: 0,
             has_sent: false,
             all: members.len(),
             missing: members.to_vec(),
+        }
+    }
+
+    fn is_of(&self, step: Step, proof: &str) -> bool {
+        self.step == step && self.proof == proof
+    }
+
+    /// What follows for a member that has not counted its probes.
+    fn outlook(&self) -> &'static str {
+        match self.begun {
+            ROUNDS => {
+                "; this node sends no more probes in this step: repair the path, and roll the plan out again"
+            }
+            _ => "",
         }
     }
 
@@ -356,7 +373,7 @@ impl Runner {
         let revision = state.as_ref().map_or(0, |found| found.mod_revision);
         if revision == 0 {
             // A store that was restored, whose states are removed then, can get other plans of the same numbers.
-            (self.plans, self.round) = (None, None);
+            self.plans = None;
         }
         // A state that another node wrote is replaced.
         let state = state.and_then(|found| {
@@ -472,10 +489,11 @@ impl Runner {
         let mut node = self.node()?;
         let now = Instant::now();
         self.plans(current)?.stages(current.phase)?;
-        let known = self.round.take().filter(|round| round.step == current.step);
+        let proof = self.proof(&current);
+        let known = self.round.take().filter(|round| round.is_of(current.step, &proof));
         let plans = self.plans(current)?;
         let stages = plans.stages(current.phase)?;
-        let first = || ProbeRound::new(current.step, &stages.new_members, now);
+        let first = || ProbeRound::new(current.step, proof, &stages.new_members, now);
         let mut round = known.unwrap_or_else(first);
         // Also if a path refuses: the others are not to be flooded.
         let is_due = round.begin(now);
@@ -515,12 +533,13 @@ impl Runner {
         if let Some(first) = round.missing.first() {
             let what = format!(
                 "step {}: member {} of stream {:?} has not counted {PROVED} probes, and {} others: a path of plan {} is \
-                 interrupted, or its source has not sent them yet",
+                 interrupted, or its source has not sent them yet{}",
                 current.step,
                 first.member,
                 first.stream,
                 missing - 1,
-                current.to
+                current.to,
+                round.outlook()
             );
             self.report(what);
         }
@@ -674,9 +693,12 @@ mod tests {
     #[test]
     fn probes_of_a_step_have_pauses_and_an_end() {
         let start = Instant::now();
-        let mut round = ProbeRound::new(7, &[], start);
+        let mut round = ProbeRound::new(7, "signature".into(), &[], start);
         let begun: Vec<u64> =
             (0..600).filter(|second| round.begin(start + Duration::from_secs(*second))).collect();
         assert_eq!(begun, [0, 5, 15], "a fourth round of the shortest alone would prove a path");
+        assert!(round.outlook().contains("roll the plan out again"));
+        assert!(round.is_of(7, "signature"));
+        assert!(!round.is_of(8, "signature") && !round.is_of(7, "of a restored store"));
     }
 }

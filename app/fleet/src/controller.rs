@@ -26,7 +26,7 @@ const NS_PER_MS: u64 = 1_000_000;
 const KEYS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Time for nodes to acknowledge the end of a roll-out, which waits for nothing else.
-const REST_TIME: Duration = Duration::from_secs(10);
+const REST_TIME: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 /// Time for all agents to say what they run: each reads the store every 5 s.
 const ADOPTION_TIME: Duration = Duration::from_secs(30);
@@ -113,7 +113,7 @@ impl Fleet {
 }
 
 /// How a roll-out ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RolloutEnd {
     /// The wanted plan rests.
     Done,
@@ -123,6 +123,8 @@ pub(crate) enum RolloutEnd {
     Idle,
     /// The operator holds it.
     Paused,
+    /// A plan rests, and a node refuses it: its name, and why.
+    Refused(String),
 }
 
 /// Reads record and states, and keeps what does not change.
@@ -360,6 +362,9 @@ pub(crate) fn run(
                 std::thread::sleep(INTERVAL);
                 continue;
             }
+            if let Some(refusal) = refusal(&fleet) {
+                return Ok(RolloutEnd::Refused(refusal));
+            }
             let is_done = match goal {
                 Goal::Reach(to) => current.from == to,
                 Goal::Continue | Goal::Return => change.is_none(),
@@ -396,15 +401,22 @@ pub(crate) fn run(
     }
 }
 
+/// The first node that refuses the record, and why.
+fn refusal(fleet: &Fleet) -> Option<String> {
+    let states = fleet.nodes.iter().filter_map(|(node, state)| Some((node, state.as_ref()?)));
+    let mut refusals = states.filter(|(_, state)| state.refuses(&fleet.current));
+    refusals.next().map(|(node, state)| format!("{node} refuses: {}", state.why))
+}
+
 /// Why a roll-out returns.
 fn reason(fleet: &Fleet, goal: Goal, deadline_s: u32) -> String {
     let current = &fleet.current;
-    let states = || fleet.nodes.iter().filter_map(|(node, state)| Some((node, state.as_ref()?)));
-    if let Some((node, state)) = states().find(|(_, state)| state.refuses(current)) {
-        return format!("{node} refuses: {}", state.why);
+    if let Some(refusal) = refusal(fleet) {
+        return refusal;
     }
+    let mut states = fleet.nodes.iter().filter_map(|(node, state)| Some((node, state.as_ref()?)));
     if let Some((node, state)) =
-        states().find(|(_, state)| state.current == *current && state.lost > 0)
+        states.find(|(_, state)| state.current == *current && state.lost > 0)
     {
         return format!("{node}: {}", state.why);
     }
@@ -631,6 +643,41 @@ mod tests {
         };
         world.put_state("b", "b", &other);
         assert_eq!(world.read(&mut FleetReader::default()).missing(), ["b"]);
+    }
+
+    #[test]
+    fn a_roll_out_that_ends_with_a_refusal_names_the_node() {
+        let draining =
+            Current { step: 9, to: 2, phase: Phase::Drain, prev: Phase::Send, ..RESTING };
+        let world = World::new(draining);
+        world.state("a", "a", draining);
+        world.state("b", "b", draining);
+        let (mut store, public) = (world.store.clone(), world.signer.verifier());
+        let goal = (Goal::Reach(2), None, &BTreeSet::new());
+        let mut has_refused = false;
+        let end = run(&mut store, (&world.signer, &public), goal, 30, |read| {
+            let Ok(fleet) = read else { return };
+            if fleet.current.phase == Phase::Rest && !has_refused {
+                has_refused = true;
+                world.state("a", "a", fleet.current);
+                let state = NodeState {
+                    current: fleet.current,
+                    hash: FileHash([9; 32]),
+                    ok: true,
+                    why: String::new(),
+                    instance: 7,
+                    proved: 0,
+                    lost: 0,
+                    proof: String::new(),
+                };
+                world.put_state("b", "b", &state);
+            }
+        });
+        let end = end.expect("an end");
+        assert!(
+            matches!(&end, RolloutEnd::Refused(why) if why.starts_with("b refuses") && why.contains("restart")),
+            "{end:?}"
+        );
     }
 
     #[test]

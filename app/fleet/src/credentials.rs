@@ -90,6 +90,11 @@ pub(crate) fn user_of(node_key: &NodeKey) -> String {
     format!("{node}~{}", public.get(..16).unwrap_or_default())
 }
 
+/// Whether a user is of an invitation of the node. Former versions had one user for each name.
+pub(crate) fn is_user_of(user: &str, node: &str) -> bool {
+    user.strip_prefix(node).is_some_and(|rest| rest.is_empty() || rest.starts_with('~'))
+}
+
 /// What a node sends to be admitted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -34,11 +34,14 @@ const MOST_OCTETS: usize = 256 << 20;
 /// Parts of the deflated manifest of `onbeat plan`.
 const MOST_PLAN_PARTS: usize = 128;
 
-/// Parts of keys after a prefix: plans, changes, and records beside them.
+/// Parts of keys after a prefix that are no numbers of plans: records beside them.
 const MOST_PARTS: usize = 1000;
 
-/// Nodes whose files are read in one request.
-const NODES_AT_ONCE: usize = PAGE;
+/// Numbers of plans after a prefix: a roll-out can have a batch for each stream.
+const MOST_PLANS: usize = 100_000;
+
+/// Nodes whose files are read in one request: two keys each.
+const NODES_AT_ONCE: usize = PAGE / 2;
 
 /// The prefix of the manifest that `onbeat plan` wrote, in parts.
 fn plan_parts(generation: Generation) -> String {
@@ -67,7 +70,7 @@ pub(crate) fn read_all(store: &mut impl Store, prefix: &str, most: usize) -> Res
     loop {
         let page = store.range(&keys, &from, PAGE, revision)?;
         revision = page.revision;
-        octets += page.keys.iter().map(|found| found.value.len()).sum::<usize>();
+        octets += page.keys.iter().map(|found| found.key.len() + found.value.len()).sum::<usize>();
         all.extend(page.keys);
         if all.len() > most {
             return Err(many(count(most as u64, "key")));
@@ -87,19 +90,28 @@ pub(crate) fn read_all(store: &mut impl Store, prefix: &str, most: usize) -> Res
 pub(crate) fn generations(store: &mut impl Store, prefix: &str) -> Result<BTreeSet<Generation>> {
     let keys = Keys::Prefix(prefix.to_owned());
     let (mut found, mut from) = (BTreeSet::new(), String::new());
-    for _ in 0..MOST_PARTS {
+    let mut others = 0;
+    while others < MOST_PARTS && found.len() < MOST_PLANS {
         let page = store.range(&keys, &from, 1, 0)?;
         let Some(first) = page.keys.first() else { return Ok(found) };
         let rest = first.key.strip_prefix(prefix).unwrap_or_default();
         let part = rest.split('/').next().unwrap_or_default();
-        found.extend(part.parse::<Generation>().ok());
+        // A number has one form: 007 is none.
+        match part.parse::<Generation>().ok().filter(|number| number.to_string() == part) {
+            Some(number) => _ = found.insert(number),
+            None => others += 1,
+        }
         // The octet after the slash: what is below this part has been seen.
         from = match rest.len() == part.len() {
             true => format!("{prefix}{part}\0"),
             false => format!("{prefix}{part}0"),
         };
     }
-    Err(Error::ManyKeys { prefix: prefix.into(), most: count(MOST_PARTS as u64, "part") })
+    let most = match others {
+        MOST_PARTS => count(MOST_PARTS as u64, "other part"),
+        _ => count(MOST_PLANS as u64, "plan"),
+    };
+    Err(Error::ManyKeys { prefix: prefix.into(), most })
 }
 
 /// Reads one key.
@@ -258,6 +270,17 @@ pub(crate) fn batch(
     Ok(Some(open(&key, &found.value, verifier)?))
 }
 
+/// As [`batch`]; a record that the fleet did not sign is none.
+pub(crate) fn valid_batch(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    generation: Generation,
+) -> Result<Option<Batch>> {
+    let key = key::batch(generation);
+    let found = read_one(store, &key)?;
+    Ok(found.and_then(|found| open(&key, &found.value, verifier).ok()))
+}
+
 /// The batches between two plans, also those of an interrupted command.
 pub(crate) fn batches(
     store: &mut impl Store,
@@ -266,7 +289,7 @@ pub(crate) fn batches(
 ) -> Result<Vec<Generation>> {
     let mut found = Vec::new();
     for generation in generations(store, "plan/")? {
-        let batch = batch(store, verifier, generation)?;
+        let batch = valid_batch(store, verifier, generation)?;
         if batch.is_some_and(|batch| (batch.first, batch.plan) == (first, plan)) {
             found.push(generation);
         }
@@ -535,7 +558,7 @@ mod tests {
     impl LimitedStore {
         fn check<'k>(&mut self, keys: impl Iterator<Item = &'k KeyValue>) -> StoreResult<()> {
             self.requests += 1;
-            match keys.map(|found| found.value.len()).sum::<usize>() {
+            match keys.map(|found| found.key.len() + found.value.len()).sum::<usize>() {
                 octets if octets > LONGEST_RESPONSE => {
                     Err(StoreError::LongResponse(octets.to_string()))
                 }
@@ -608,8 +631,9 @@ mod tests {
             write(&mut limited.store, key::part(1, node, 0), longest.clone()).unwrap();
             write(&mut limited.store, key::node(1, node), longest.clone()).unwrap();
         }
+        // The longest values of as many nodes as are read at once fit into a response.
         let refused = plan(&mut limited, &Key, 1).unwrap_err();
-        assert!(matches!(refused, Error::Store(StoreError::LongResponse(_))), "{refused}");
+        assert!(matches!(refused, Error::Record(_)), "{refused}");
     }
 
     #[test]
@@ -631,14 +655,27 @@ mod tests {
     #[test]
     fn numbers_of_plans_are_found_whatever_is_below_them() {
         let (mut store, _) = stored();
-        let names = ["plan/10/manifest", "plan/2/from/1/a", "plan/current", "plan/x/y", "plan/3"];
+        let names = [
+            "plan/10/manifest",
+            "plan/2/from/1/a",
+            "plan/current",
+            "plan/x/y",
+            "plan/3",
+            "plan/+7/a",
+            "plan/007",
+        ];
         for name in names {
             write(&mut store, name.into(), Vec::new()).unwrap();
         }
         let mut limited = LimitedStore { store, requests: 0 };
         assert_eq!(generations(&mut limited, "plan/").unwrap(), [1, 2, 3, 10].into());
-        assert_eq!(limited.requests, 7, "one for each part, and one that finds no other");
+        assert_eq!(limited.requests, 9, "one for each part, and one that finds no other");
         assert_eq!(generations(&mut limited, "plan/2/from/").unwrap(), [1].into());
+        // A roll-out of many small batches.
+        for number in 0..2 * MOST_PARTS {
+            write(&mut limited.store, format!("batches/{number}/batch"), Vec::new()).unwrap();
+        }
+        assert_eq!(generations(&mut limited, "batches/").unwrap().len(), 2 * MOST_PARTS);
         for number in 0..MOST_PARTS {
             write(&mut limited.store, format!("plan/junk{number}"), Vec::new()).unwrap();
         }

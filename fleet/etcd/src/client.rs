@@ -9,8 +9,8 @@ use tokio::time::timeout;
 use crate::call::Stream;
 use crate::connection::{Connection, Tls};
 use crate::message::{
-    Lease, Operation, Permission, Range, RangeResponse, Status, Transaction, TransactionResponse,
-    WatchRequest, WatchResponse,
+    self, Lease, Operation, Permission, Range, RangeResponse, Status, Transaction,
+    TransactionResponse, WatchRequest, WatchResponse,
 };
 use crate::wire::{EncodingError, Writer};
 use crate::{Endpoint, Error, Result};
@@ -229,6 +229,14 @@ impl Client {
         let options = Writer::default().number(1, 1);
         let request = Writer::default().octets(1, name.as_bytes()).message(3, options);
         self.call("/etcdserverpb.Auth/UserAdd", request, |_| Ok(())).await
+    }
+
+    /// Returns the names of all users.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn users(&self) -> Result<Vec<String>> {
+        self.call("/etcdserverpb.Auth/UserList", Writer::default(), message::read_users).await
     }
 
     /// Removes a user.

@@ -446,6 +446,21 @@ impl Status {
     }
 }
 
+/// The names of a list of users.
+pub(crate) fn read_users(octets: &[u8]) -> Read<Vec<String>> {
+    let mut names = Vec::new();
+    Reader::new(octets).each(|field, value| match field {
+        2 => {
+            let mut name = String::new();
+            let is_text = value.to_text(&mut name);
+            names.push(name);
+            Ok(is_text)
+        }
+        _ => Ok(true),
+    })?;
+    Ok(names)
+}
+
 /// What a role permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {

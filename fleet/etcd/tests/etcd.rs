@@ -261,6 +261,10 @@ fn certificates_and_roles() {
         assert!(matches!(error, Error::Refused { code: 7, .. }), "{error}");
         let error = root.remove_role("node-b").await.unwrap_err();
         assert!(error.to_string().contains("not found"), "{error}");
+        root.add_user("a~1").await.unwrap();
+        assert_eq!(root.users().await.unwrap(), ["a", "a~1", "root"]);
+        root.remove_user("a~1").await.unwrap();
+        assert_eq!(root.users().await.unwrap(), ["a", "root"]);
         let unknown = cluster.client(Some(authority.client("b")));
         assert!(unknown.range(&Range::key("plan/current")).await.is_err(), "not a user");
         let foreign = Authority::new();

@@ -61,14 +61,15 @@ impl ExpectedState {
             let [reported, signed] = [state.hash, self.hash].map(|hash| hash.to_string());
             format!(
                 "it reports a file with SHA-256 {}..., and the signed plan has {}...: its agent is faulty, or of another \
-                 version of onbeat-fleet",
+                 version of onbeat-fleet; upgrade or restart it",
                 &reported[..12],
                 &signed[..12]
             )
         } else if is_proving && state.proved < self.new_members {
             let members = count_of(state.proved.into(), self.new_members.into(), "new member");
             format!(
-                "it reports probes at {members} only: its agent is faulty, or of another version of onbeat-fleet"
+                "it reports probes at {members} only: its agent is faulty, or of another version of onbeat-fleet; \
+                 upgrade or restart it"
             )
         } else {
             return state;

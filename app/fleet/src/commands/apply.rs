@@ -9,7 +9,9 @@ use onbeat_plan::manifest::Manifest;
 use onbeat_report::format::{count, count_of};
 use onbeat_rollout::change::{self, PlanFiles, PreparedChange, Settings};
 use onbeat_rollout::controller::Goal;
-use onbeat_rollout::record::{Batch, Change, FileHash, LONGEST_FILE, NodeState, Verifier};
+use onbeat_rollout::record::{
+    self, Batch, Change, FileHash, LONGEST_FILE, NodeState, Signer, Verifier,
+};
 use onbeat_rollout::store::{Keys, Store, Transaction};
 use onbeat_rollout::{Current, Generation, Phase, key};
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
@@ -169,20 +171,23 @@ impl OpenFleet {
             deadline_s,
             |read| progress.report(read),
         )?;
-        let text = match end {
+        let text = match &end {
             RolloutEnd::Done => "all nodes run the new plan\n",
             RolloutEnd::Returned => "the roll-out has returned to the old plan\n",
             RolloutEnd::Idle => "no roll-out is under way\n",
             RolloutEnd::Paused => {
                 "the fleet is paused; go on with `onbeat fleet apply --continue`\n"
             }
+            RolloutEnd::Refused(why) => &format!(
+                "the roll-out has ended, and not all nodes run its plan: {why}; see `onbeat fleet status`\n"
+            ),
         };
         print(text)?;
         let is_wanted = match end {
             RolloutEnd::Done => goal != Goal::Return,
             RolloutEnd::Returned => goal == Goal::Return,
             RolloutEnd::Idle => true,
-            RolloutEnd::Paused => false,
+            RolloutEnd::Paused | RolloutEnd::Refused(_) => false,
         };
         Ok(CommandResult::good_if(is_wanted))
     }
@@ -212,7 +217,7 @@ impl OpenFleet {
     ) -> Result<CommandResult> {
         let settings = options.settings();
         // Refused before anything is written.
-        let Some(mut whole) = prepare(&from, to, &settings)? else {
+        let Some(whole) = prepare(&from, to, &settings)? else {
             return Ok(CommandResult::Negative);
         };
         let plan = match text {
@@ -220,7 +225,7 @@ impl OpenFleet {
             None => files::manifest(&mut self.store, &self.public, to.generation)?.plan,
         };
         // After Ctrl-C between two batches a batch runs.
-        let batch = files::batch(&mut self.store, &self.public, from.generation)?;
+        let batch = files::valid_batch(&mut self.store, &self.public, from.generation)?;
         let first = batch.filter(|batch| batch.plan == plan).map(|batch| batch.first);
         let first = first.unwrap_or(from.generation);
         let all = change::changed(&from, to).len();
@@ -251,7 +256,7 @@ impl OpenFleet {
             count = size;
         }
         let prepared = match number == 0 {
-            true => Some(whole.clone()),
+            true => Some(whole),
             false => prepare(&from, to, &settings)?,
         };
         let Some(prepared) = prepared else { return Ok(CommandResult::Negative) };
@@ -259,19 +264,14 @@ impl OpenFleet {
             Some(text) => self.store_plan(to, text)?,
             None => to.generation,
         };
-        let last = prepared.change.from;
         let result = self.reach(prepared, generation, &settings.without)?;
+        self.clean_after(result)
+    }
+
+    /// After a success, removes batches and the oldest plans.
+    fn clean_after(&mut self, result: CommandResult) -> Result<CommandResult> {
         if result == CommandResult::Success {
-            // A rollback returns to the plan before the batches.
-            if first != last {
-                whole.set_generation(generation);
-                whole.change.from = first;
-                // A roll-out between both writes those of its nodes first.
-                whole.nodes.clear();
-                files::upload_change(&mut self.store, &self.signer, &whole)?;
-            }
-            let batches = files::batches(&mut self.store, &self.public, (first, plan))?;
-            files::remove_former(&mut self.store, &self.public, generation, &batches)?;
+            clean(&mut self.store, (&self.signer, &self.public))?;
         }
         Ok(result)
     }
@@ -446,7 +446,8 @@ impl Apply {
         let Some(directory) = &self.plan else {
             pause::end(&mut fleet.store)?;
             let without = fleet.leave_out(&self.options)?;
-            return fleet.run(Goal::Continue, None, (self.options.deadline, &without));
+            let result = fleet.run(Goal::Continue, None, (self.options.deadline, &without))?;
+            return fleet.clean_after(result);
         };
         let (text, manifest, files) = read_plan(directory)?;
         let read = FleetReader::default().read(&mut fleet.store, &fleet.public)?;
@@ -456,7 +457,8 @@ impl Apply {
             let without = self.options.settings().without;
             // The same plan once more: its roll-out goes on, or a batch of it.
             if running.plan == FileHash::of(&text) && !current.is_returning() {
-                return fleet.run(Goal::Continue, None, (self.options.deadline, &without));
+                let result = fleet.run(Goal::Continue, None, (self.options.deadline, &without))?;
+                return fleet.clean_after(result);
             }
             let mut streams = |plan| -> error::Result<_> {
                 let plan = files::plan_manifest(&mut fleet.store, &fleet.public, plan)?;
@@ -522,24 +524,83 @@ fn before(
     verifier: &impl Verifier,
     generation: Generation,
 ) -> error::Result<Option<Generation>> {
-    if let Some(batch) = files::batch(store, verifier, generation)? {
-        let manifest = files::read_one(store, &key::manifest(batch.first))?;
-        return Ok(manifest.map(|_| batch.first));
-    }
+    let before = match files::batch(store, verifier, generation)? {
+        Some(batch) => Some(batch.first),
+        None => match predecessor(store, verifier, generation)? {
+            Some(from) => Some(first_of(store, verifier, (from, generation))?.unwrap_or(from)),
+            None => None,
+        },
+    };
+    let Some(before) = before else { return Ok(None) };
+    Ok(files::read_one(store, &key::manifest(before))?.map(|_| before))
+}
+
+/// The plan from which one was reached last.
+fn predecessor(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    generation: Generation,
+) -> error::Result<Option<Generation>> {
     let mut latest = None;
     for from in files::generations(store, &format!("plan/{generation}/from/"))? {
-        let keys = [key::change(from, generation), key::manifest(from)].map(Keys::One);
+        let of_change = key::change(from, generation);
+        let keys = [of_change.clone(), key::manifest(from)].map(Keys::One);
         let read = store.transact(&Transaction::read(keys))?;
         if let [[change], [_]] = read.reads.iter().map(Vec::as_slice).collect::<Vec<_>>()[..] {
-            latest = latest.max(Some((change.mod_revision, from)));
+            // One that the fleet did not sign is none.
+            if record::open::<Change>(&of_change, &change.value, verifier).is_ok() {
+                latest = latest.max(Some((change.mod_revision, from)));
+            }
         }
     }
     Ok(latest.map(|(_, from)| from))
 }
 
+/// The plan before all batches, if `last` is the last one on the way to a plan: a command that was interrupted in the roll-out
+/// after it recorded no change between both.
+fn first_of(
+    store: &mut impl Store,
+    verifier: &impl Verifier,
+    (last, generation): (Generation, Generation),
+) -> error::Result<Option<Generation>> {
+    let Some(batch) = files::valid_batch(store, verifier, last)? else { return Ok(None) };
+    let plan = files::manifest(store, verifier, generation)?.plan;
+    Ok((batch.plan == plan).then_some(batch.first))
+}
+
+/// Removes the batches on the way to the plan that rests, and the oldest plans. A rollback then returns to the plan before the
+/// batches.
+fn clean(
+    store: &mut impl Store,
+    (signer, verifier): (&impl Signer, &impl Verifier),
+) -> error::Result<()> {
+    let Some(found) = files::read_one(store, key::CURRENT)? else { return Ok(()) };
+    let Current { from, to, .. } = record::open(key::CURRENT, &found.value, verifier)?;
+    // After a batch others follow, and plan 0 has no files.
+    if from != to || from == 0 || files::valid_batch(store, verifier, from)?.is_some() {
+        return Ok(());
+    }
+    let last = predecessor(store, verifier, from)?;
+    let first = match last {
+        Some(last) => first_of(store, verifier, (last, from))?,
+        None => None,
+    };
+    if let Some((last, first)) = last.zip(first) {
+        let change = Change { from: first, ..files::change(store, verifier, (last, from))? };
+        // A roll-out between both writes those of its nodes first.
+        let prepared = PreparedChange { change, nodes: Vec::new() };
+        files::upload_change(store, signer, &prepared)?;
+    }
+    let plan = files::manifest(store, verifier, from)?.plan;
+    let batches = match first.or(last) {
+        Some(first) => files::batches(store, verifier, (first, plan))?,
+        None => Vec::new(),
+    };
+    files::remove_former(store, verifier, from, &batches)
+}
+
 #[cfg(test)]
 mod tests {
-    use onbeat_rollout::record;
     use onbeat_rollout::store::{MemoryStore, Operation};
 
     use super::*;
@@ -557,13 +618,26 @@ mod tests {
             store.transact(&Transaction::write(vec![put])).unwrap();
         };
         // Plan 1, two batches, plan 4; Ctrl-C after each of them. Changes of nodes are below those of plans.
-        for (from, to) in [(1, 2), (2, 3), (3, 4), (1, 4)] {
-            put(&mut store, key::change(from, to), Vec::new());
+        let change = |from, to| Change {
+            from,
+            to,
+            affected: vec!["a".into()],
+            drain_ms: 1000,
+            soak_ms: 0,
+            deadline_s: 30,
+        };
+        for (from, to) in [(1, 2), (2, 3), (3, 4)] {
+            put(&mut store, key::change(from, to), record::seal(&change(from, to), &signer));
             put(&mut store, key::node_change(from, to, "a"), Vec::new());
         }
         let before = |store: &mut MemoryStore, plan| before(store, &public, plan).unwrap();
         assert_eq!(before(&mut store, 3), Some(2), "an ordinary plan");
-        let plan = FileHash::of("the plan to reach");
+        // Changes that the fleet did not sign, and later.
+        put(&mut store, key::change(1, 3), b"{}".to_vec());
+        put(&mut store, key::change(1, 3), record::seal(&change(1, 3), &SigningKey::generate()));
+        assert_eq!(before(&mut store, 3), Some(2), "junk chooses no plan");
+        // The manifest of plan 4.
+        let plan = FileHash::of("{}");
         for generation in [2, 3] {
             let batch = Batch { generation, first: 1, plan };
             files::upload_batch(&mut store, &signer, &batch).unwrap();
@@ -576,6 +650,15 @@ mod tests {
         let other = Batch { generation: 1, first: 1, plan: FileHash::of("another") };
         files::upload_batch(&mut store, &signer, &other).unwrap();
         assert_eq!(files::batches(&mut store, &public, (1, plan)).unwrap(), [2, 3]);
+        // Also once they are removed, and whatever command completed the roll-out.
+        let resting = Current { step: 9, from: 4, to: 4, phase: Phase::Rest, prev: Phase::Rest };
+        put(&mut store, key::batch(1), b"junk".to_vec());
+        put(&mut store, key::CURRENT.into(), record::seal(&resting, &signer));
+        for _ in 0..2 {
+            clean(&mut store, (&signer, &public)).unwrap();
+            assert_eq!(files::generations(&mut store, "plan/").unwrap(), [1, 4].into());
+            assert_eq!(before(&mut store, 4), Some(1));
+        }
         // One that the fleet did not sign decides nothing.
         let forged =
             record::seal(&Batch { generation: 3, first: 4, plan }, &SigningKey::generate());

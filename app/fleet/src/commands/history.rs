@@ -35,7 +35,7 @@ impl History {
             let key = onbeat_rollout::key::manifest(generation);
             let Some(found) = files::read_one(&mut fleet.store, &key)? else { continue };
             let manifest = record::open(&key, &found.value, &fleet.public).map_err(Error::from)?;
-            let batch = files::batch(&mut fleet.store, &fleet.public, generation)?;
+            let batch = files::valid_batch(&mut fleet.store, &fleet.public, generation)?;
             rows.push(row(&current, &manifest, batch.as_ref()));
         }
         print(&(HEAD.to_owned() + &rows.concat()))?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use onbeat_etcd::{Access, Client, Error as EtcdError, Permission, Range};
-use onbeat_rollout::record::{self, ClusterNumber, NodeKey};
+use onbeat_rollout::record::{self, ClusterNumber};
 use onbeat_rollout::store::{Condition, Keys, Operation, Store, Transaction};
 use onbeat_rollout::{Current, key};
 use onbeat_terminal::exit::{CommandResult, Failure, Result};
@@ -13,7 +13,9 @@ use onbeat_terminal::output::print;
 
 use super::FleetOption;
 use crate::agent;
-use crate::credentials::{Admission, Application, Credentials, NodeSecrets, ROOT, user_of};
+use crate::credentials::{
+    Admission, Application, Credentials, NodeSecrets, ROOT, is_user_of, user_of,
+};
 use crate::disk;
 use crate::error::{self, Error};
 use crate::files;
@@ -145,17 +147,19 @@ async fn set_up_users(client: &Client) -> onbeat_etcd::Result<()> {
     client.enable_authentication().await
 }
 
-/// Removes the users of a node: those of all its invitations lose their role, and the last one its name.
-async fn exclude(client: &Client, node: &str, last: Option<&NodeKey>) -> onbeat_etcd::Result<()> {
-    let if_there = |removed: onbeat_etcd::Result<()>| match removed {
-        Err(error) if is_absent(&error) => Ok(()),
-        other => other,
+/// Removes the role of a node and the users of all its invitations, whatever keys the store has; returns whether there were
+/// some.
+async fn exclude(client: &Client, node: &str) -> onbeat_etcd::Result<bool> {
+    let is_removed = |removed: onbeat_etcd::Result<()>| match removed {
+        Ok(()) => Ok(true),
+        Err(error) if is_absent(&error) => Ok(false),
+        Err(error) => Err(error),
     };
-    if_there(client.remove_role(&role(node)).await)?;
-    match last {
-        Some(last) => if_there(client.remove_user(&user_of(last)).await),
-        None => Ok(()),
+    let mut was_there = is_removed(client.remove_role(&role(node)).await)?;
+    for user in client.users().await?.iter().filter(|user| is_user_of(user, node)) {
+        was_there |= is_removed(client.remove_user(user).await)?;
     }
+    Ok(was_there)
 }
 
 /// A node reads all plans, and writes its own keys.
@@ -179,17 +183,6 @@ fn role(node: &str) -> String {
     format!("node-{node}")
 }
 
-/// The key of a node's last invitation.
-fn last_key(
-    credentials: &Credentials,
-    store: &mut EtcdStore,
-    node: &str,
-) -> error::Result<Option<NodeKey>> {
-    let key = key::node_key(node);
-    let Some(found) = files::read_one(store, &key)? else { return Ok(None) };
-    Ok(Some(record::open(&key, &found.value, &credentials.public_key()?)?))
-}
-
 /// Admits a node to the store. Its former credentials, if it has some, are void: the store has no such user, and their states
 /// are not signed by this key.
 fn admit(
@@ -201,8 +194,7 @@ fn admit(
     let node_key = application.node_key(node)?;
     let admission = credentials.admit(node, application)?;
     if credentials.tls()?.is_some() {
-        let last = last_key(credentials, store, node)?;
-        store.run(|client| exclude(client, node, last.as_ref()))?;
+        store.run(|client| exclude(client, node))?;
         let user = user_of(&node_key);
         store.run(|client| permit(client, node, &user))?;
     }
@@ -351,20 +343,22 @@ impl Revoke {
         let credentials = Credentials::open(&self.fleet.fleet)?;
         let mut store = EtcdStore::new(&credentials)?;
         let keys = [key::node_key(&self.node), key::state(&self.node), key::inventory(&self.node)];
-        let Some(last) = last_key(&credentials, &mut store, &self.node)? else {
-            return Err(Failure::new(format!(
-                "no node {:?} was invited; see `onbeat fleet status`",
-                self.node
-            )));
-        };
+        // Who can write to the store can remove the key or exchange it: users are removed in any case.
+        let mut was_there = files::read_one(&mut store, &keys[0])?.is_some();
         if credentials.tls()?.is_some() {
-            let excluded = store.run(|client| exclude(client, &self.node, Some(&last)));
-            excluded.map_err(Error::from)?;
+            let excluded = store.run(|client| exclude(client, &self.node));
+            was_there |= excluded.map_err(Error::from)?;
         }
         // Last: with its key gone, the node counts as not invited.
         let removed = keys.map(|key| Operation::Delete(Keys::One(key))).to_vec();
         let removed = Transaction::write(removed);
         store.transact(&removed).map_err(Error::from)?;
+        if !was_there {
+            return Err(Failure::new(format!(
+                "no node {:?} was invited; see `onbeat fleet status`",
+                self.node
+            )));
+        }
         print(&format!("the credentials of node {:?} are void\n", self.node))?;
         Ok(CommandResult::Success)
     }
@@ -373,6 +367,13 @@ impl Revoke {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_of_all_invitations_are_those_of_the_node() {
+        let is_of_a = |user| is_user_of(user, "a");
+        assert!(["a", "a~0123456789abcdef", "a~"].into_iter().all(is_of_a));
+        assert!(!["root", "b", "ab", "ab~01", "a.b", "~a"].into_iter().any(is_of_a));
+    }
 
     #[test]
     fn versions_that_corrupt_data_are_refused() {

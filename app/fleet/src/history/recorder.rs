@@ -166,7 +166,7 @@ impl Recorder {
     }
 
     /// Removes the files of this node of the oldest days, if there are more than are kept. Days with files are counted, not
-    /// compared with the clock: one that jumps by years would remove them all.
+    /// compared with the clock: one that jumps by years would remove them all. The day of the present hour stays.
     fn expire(&mut self) {
         let file = format!("{}.parquet", self.node);
         let hours = |date: &Path| fs::read_dir(date).into_iter().flatten().flatten();
@@ -176,13 +176,18 @@ impl Recorder {
             .flatten()
             .filter_map(|date| {
                 let day = time::days(date.file_name().to_str()?.strip_prefix("date=")?)?;
-                let has_file = hours(&date.path()).any(|hour| hour.path().join(&file).exists());
-                has_file.then(|| (day, date.path()))
+                Some((day, date.path()))
             })
             .collect();
+        // On a network file system, hours are not read without need.
+        if dates.len() <= self.days {
+            return;
+        }
+        dates.retain(|(_, date)| hours(date).any(|hour| hour.path().join(&file).exists()));
         dates.sort_unstable();
         let old = dates.len().saturating_sub(self.days);
-        for (_, date) in &dates[..old] {
+        let present = self.hour.number.div_euclid(24);
+        for (_, date) in dates[..old].iter().filter(|(day, _)| *day != present) {
             for hour in hours(date) {
                 let file = hour.path().join(&file);
                 if let Err(error) = fs::remove_file(&file) {
@@ -395,9 +400,11 @@ mod tests {
         write(26_663);
         recorder.expire();
         assert!(file(-1).exists() && file(0).exists() && file(26_663).exists());
-        // And to 1970: the present day is the oldest then.
-        write(-HOUR / 24);
+        // And to 1970: the present day is the oldest then, and stays.
+        let first = -HOUR / 24;
+        write(first);
+        recorder.hour.number = HOUR + 24 * first;
         recorder.expire();
-        assert!(file(-1).exists() && file(0).exists());
+        assert!(file(-1).exists() && file(0).exists() && file(first).exists());
     }
 }
