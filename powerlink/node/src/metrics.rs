@@ -219,16 +219,18 @@ impl MetricsWriter {
     pub(crate) fn update<S: Station>(&mut self, now_ns: u64, runner: &Runner<S>, device: &str) {
         if now_ns >= self.due_ns {
             self.due_ns = now_ns + INTERVAL_NS;
-            let snapshots = self.snapshots.as_ref();
-            let _ = snapshots.map(|snapshots| snapshots.try_send(Snapshot::of(runner, device)));
+            if let Some(snapshots) = &self.snapshots {
+                let _ = snapshots.try_send(Snapshot::of(runner, device));
+            }
         }
     }
 
     /// Writes the last metrics.
     pub(crate) fn finish<S: Station>(mut self, runner: &Runner<S>, device: &str) {
         // Waits until the former ones are being written. Fails only if the thread has panicked.
-        let snapshots = self.snapshots.take();
-        let _ = snapshots.map(|snapshots| snapshots.send(Snapshot::of(runner, device)));
+        if let Some(snapshots) = self.snapshots.take() {
+            let _ = snapshots.send(Snapshot::of(runner, device));
+        }
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
