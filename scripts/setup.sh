@@ -91,6 +91,7 @@ check_test() {
 	have iperf3 || need iperf3 "sends and reads a stream"
 	have cyclictest || need rt-tests "wakes up often"
 	{ have promtool && have prometheus; } || need prometheus "checks and scrapes metrics"
+	{ have ptp4l && have pmc; } || need linuxptp "synchronizes clocks by PTP"
 	have yanglint || need libyang-tools "validates documents against YANG modules"
 	/usr/bin/python3 -c 'import ncclient' 2>/dev/null ||
 		need python3-ncclient "manages a node by NETCONF independently of onbeat"
