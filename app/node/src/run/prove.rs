@@ -15,6 +15,7 @@ use onbeat_frer::spec::{
     Egress, Identification, Rewrite, SequenceTag, Stream, TagMatch, VlanAction, VlanMatch,
 };
 use onbeat_netdev::{Link, PacketSocket};
+use onbeat_report::format::count_of;
 use onbeat_wire::MacAddress;
 
 use super::assembly::Node;
@@ -147,10 +148,11 @@ impl fmt::Display for DroppedProbes {
         for (number, drop) in self.0.iter().take(NAMED).enumerate() {
             let Drop { stream, port, interface, octets, sent, dropped, mtu } = drop;
             let separator = if number > 0 { "; " } else { "" };
+            let probes = count_of(*dropped as u64, *sent as u64, "probe");
             write!(
                 f,
-                "{separator}stream {stream:?}: port {port:?} ({interface}) dropped {dropped} of {sent} probes of {octets} octets: \
-                 set the MTU at the other end of its link to at least {mtu}"
+                "{separator}stream {stream:?}: port {port:?} ({interface}) dropped {probes} of {octets} octets: set the MTU at \
+                 the other end of its link to at least {mtu}"
             )?;
         }
         if let Some(further @ 1..) = self.0.len().checked_sub(NAMED) {
