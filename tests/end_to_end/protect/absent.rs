@@ -94,7 +94,8 @@ fn starts_with_one_lan(names: [&'static str; 2], format: &'static str, backend: 
 /// Whether a datagram reaches the second host.
 fn reaches(protected: &ProtectedHosts) -> bool {
     let Network { h1, h2, .. } = &protected.network;
-    let (here, there) = (udp(h1, H1, 0), udp(h2, H2, PORT + 1));
+    // Another port each time: a process that another test starts may still have the former one open.
+    let (here, there) = (udp(h1, H1, 0), udp(h2, H2, 0));
     there.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    here.send_to(&[0], (H2, PORT + 1)).is_ok() && there.recv(&mut [0]).is_ok()
+    here.send_to(&[0], there.local_addr().unwrap()).is_ok() && there.recv(&mut [0]).is_ok()
 }
