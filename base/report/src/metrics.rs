@@ -126,7 +126,7 @@ impl MetricsFile {
             fs::rename(&temporary, &self.0)
         };
         written().map_err(|source| {
-            // It is this process's: nobody else has created it.
+            // This process has created it.
             let _ = fs::remove_file(&temporary);
             failed(source)
         })

@@ -74,8 +74,6 @@ struct bucket {
 	struct guard_count count;
 };
 
-#define NSEC_PER_SEC 1000000000ULL
-
 /* The credit in time that an account can accumulate: packets come in bursts. */
 #define BURST_NS 10000000ULL
 
@@ -253,7 +251,7 @@ static __always_inline bool has_share(struct bucket *bucket, struct guard_member
  */
 static __always_inline bool may_pass(const struct guard_receiver *receiver)
 {
-	__u32 slot = slot_of(receiver->number), pid = receiver->pid;
+	__u32 slot = slot_of(receiver->number);
 	struct guard_limit *limit = limit_at(slot);
 	struct guard_spent *spent_by = spent_at(slot), spent_now;
 	struct rate all = {.members = 1}, share = {};
@@ -274,7 +272,7 @@ static __always_inline bool may_pass(const struct guard_receiver *receiver)
 	if (!bucket)
 		return true;
 	/* None: it has exited, or there was no room for it. */
-	member = bpf_map_lookup_elem(&numbers, &pid);
+	member = member_of(receiver->pid);
 	if (member && member->number != receiver->number)
 		member = NULL;
 	account = &bucket->account;

@@ -48,7 +48,7 @@ static __always_inline void set_receiver(void *sk, struct guard_receiver receive
 /* Of a socket that this process reads. */
 static __always_inline void set_number(void *sk, __u32 pid)
 {
-	struct guard_member *member = bpf_map_lookup_elem(&numbers, &pid);
+	struct guard_member *member = member_of(pid);
 	struct guard_receiver receiver = {.pid = pid};
 
 	receiver.number = member ? member->number : number_of_others();
@@ -58,7 +58,7 @@ static __always_inline void set_number(void *sk, __u32 pid)
 /* Of a datagram socket that this process has open, and that no process has read. */
 static __always_inline void set_number_of_opener(void *sk, __u32 pid)
 {
-	struct guard_member *member = bpf_map_lookup_elem(&numbers, &pid), *other;
+	struct guard_member *member = member_of(pid), *other;
 	struct opener *opener, new = {.pid = pid};
 	struct guard_receiver receiver = {.pid = pid};
 	__u32 first;
@@ -68,7 +68,7 @@ static __always_inline void set_number_of_opener(void *sk, __u32 pid)
 		return;
 	first = opener->pid;
 	if (first != pid && !opener->is_shared) {
-		other = bpf_map_lookup_elem(&numbers, &first);
+		other = member_of(first);
 		if (!member || !other || member->number != other->number)
 			opener->is_shared = 1;
 	}
@@ -79,7 +79,7 @@ static __always_inline void set_number_of_opener(void *sk, __u32 pid)
 /* Of a new socket: before any scan, it has the limit of its process. */
 static __always_inline void set_number_of_new(struct bpf_sock *sk, __u32 pid)
 {
-	if (sk->type == SOCK_DGRAM && bpf_map_lookup_elem(&numbers, &pid))
+	if (sk->type == SOCK_DGRAM && member_of(pid))
 		set_number_of_opener(sk, pid);
 }
 

@@ -167,13 +167,13 @@ impl Budgets {
             let dropped = count.dropped - last.dropped;
             let offer = Offer { interval_ns, caused_ns, dropped, ns_per_packet, in_debt };
             let limited = self.limiter.is_limited(*number);
-            let limit = if metered.meter.stops(limited.then_some(offer)) {
+            let stops = metered.meter.stops(limited.then_some(offer));
+            if stops {
                 self.limiter.stop_limit(*number);
-                Limit::None
-            } else if limited {
-                metered.budget.limit(ns_per_packet)
-            } else {
-                Limit::None
+            }
+            let limit = match limited && !stops {
+                true => metered.budget.limit(ns_per_packet),
+                false => Limit::None,
             };
             limits.insert(*number, (limit, count.dropped));
         }

@@ -270,7 +270,7 @@ impl Walk {
 
     /// Packets of sockets that a process was the last to read count for its group, also once it has exited.
     fn keep_after_exit(&self, process: Process, number: u32) -> Result<()> {
-        let key = irq_owner { pid: process.pid, start_ticks: process.start_ticks };
+        let key = owner(process);
         let inherited = self.object.map("inherited");
         let kept = inherited.update(key.octets(), &number.to_ne_bytes(), MapFlags::ANY);
         kept.map_err(|source| Error::kernel("keep the number of a process", source))
@@ -278,7 +278,7 @@ impl Walk {
 
     /// The number that a process had from its parent when it started.
     pub(super) fn inherited_number(&self, process: Process) -> Result<Option<u32>> {
-        let key = irq_owner { pid: process.pid, start_ticks: process.start_ticks };
+        let key = owner(process);
         let number = self.object.map("inherited").lookup(key.octets(), MapFlags::ANY);
         let number = number.map_err(|source| Error::kernel("read the number of a process", source));
         Ok(number?.and_then(|octets| octets.try_into().ok().map(u32::from_ne_bytes)))
@@ -322,6 +322,11 @@ impl Walk {
         let names = ["slots", "cookies", "inherited", "guarded", "limits", "spent", "numbers"];
         names.map(|name| self.object.map(name))
     }
+}
+
+/// A process as programs know it.
+fn owner(process: Process) -> irq_owner {
+    irq_owner { pid: process.pid, start_ticks: process.start_ticks }
 }
 
 /// A walk that is read in slices, each from the end of the previous one.

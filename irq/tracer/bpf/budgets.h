@@ -10,6 +10,8 @@
 #include "irq.h"
 #include <bpf/bpf_helpers.h>
 
+#define NSEC_PER_SEC 1000000000ULL
+
 /*
  * The receiver of a socket's packets by the socket's cookie, which is not reused. The oldest
  * entries are evicted.
@@ -80,6 +82,11 @@ static __always_inline struct guard_limit *limit_at(__u32 slot)
 static __always_inline struct guard_spent *spent_at(__u32 slot)
 {
 	return bpf_map_lookup_elem(&spent, &slot);
+}
+
+static __always_inline struct guard_member *member_of(__u32 pid)
+{
+	return bpf_map_lookup_elem(&numbers, &pid);
 }
 
 /* The number of all processes without an entry in numbers, while that is full; 0: it is not. */

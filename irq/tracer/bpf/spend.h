@@ -12,18 +12,11 @@ const volatile __u32 budget_netns;
 /* Whether packets are dropped before the kernel merges them. */
 const volatile bool budget_unmerged;
 
-#define NSEC_PER_SEC 1000000000
-
 /* The number that a charge is for, and the process among those that share it. */
 struct payer {
 	__u32 number; /* 0: none */
 	struct guard_member *member;
 };
-
-static __always_inline struct guard_member *member_of(__u32 pid)
-{
-	return bpf_map_lookup_elem(&numbers, &pid);
-}
 
 /* By the last reader of a socket. */
 static __always_inline struct payer payer_of_process(const struct irq_key *key)

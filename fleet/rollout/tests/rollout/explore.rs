@@ -564,7 +564,7 @@ impl<'f, const A: usize, const C: usize> Explorer<'f, A, C> {
                 complete("node applies", Outcome::Done, apply);
                 complete("node applies, unknown", Outcome::Failed, apply);
                 complete("node does not apply", Outcome::Failed, nothing);
-                // The file of accept is that of prove: who has one has the other.
+                // The file of accept is that of prove: a node with one has the other.
                 if fleet.has(Failure::FaultyAgent) && node.running.hash() != stage.hash() {
                     complete("node keeps its stage", Outcome::Done, nothing);
                 }
