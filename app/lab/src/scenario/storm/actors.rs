@@ -119,8 +119,13 @@ impl Actor {
 }
 
 /// Closes all other descriptors; returns the number of the remaining one.
+///
+/// The process gets a session of its own, as a service has a control group of its own: with a kernel that groups
+/// processes by session (sched(7), autogroup), the sender's load on another CPU would reduce its share of this one.
 fn keep_open(socket: Option<&UdpSocket>) -> i32 {
     const KEPT: i32 = 3;
+    // SAFETY: no pointer is passed.
+    unsafe { libc::setsid() };
     // SAFETY: descriptors are this process's own, which uses no other from now on.
     unsafe {
         match socket {

@@ -1,20 +1,25 @@
 //! Senders: of datagrams at a constant rate or in bursts, and of stamps.
 
 use std::net::UdpSocket;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use nix::sys::socket::{setsockopt, sockopt};
 use onbeat_realtime::Profile;
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
-use crate::Result;
 use crate::worker::Worker;
+use crate::{Error, Result};
 use onbeat_wire::random::Random;
 
 /// Octets of a datagram, as in the paper.
 const OCTETS: usize = 512;
 /// Minimum wait for which the thread sleeps.
 const PACE_NS: u64 = 50_000;
+/// A veth pair counts packets at the sender until the receiver has processed them. The queues of the receiving side hold
+/// 1,256 packets, which must not block a sender that stands for another host.
+const SEND_BUFFER: usize = 8 << 20;
 /// Maximum interval between two checks of the clock.
 const AT_ONCE: u64 = 32;
 
@@ -29,7 +34,7 @@ pub(super) enum Pattern {
     FlatOut,
 }
 
-/// A thread that sends until stopped.
+/// A thread that sends until its time is over or it is stopped.
 #[derive(Debug)]
 pub(super) struct Sender {
     sent: Arc<AtomicU64>,
@@ -37,9 +42,12 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Starts to send on a connected socket.
-    pub(super) fn start(socket: UdpSocket, pattern: Pattern) -> Result<Self> {
-        Self::spawn("lab-storm", move |stop, sent| storm(&socket, pattern, stop, sent))
+    /// Sends on a connected socket in this time of the monotonic clock. It keeps the time itself: a caller that other
+    /// processes delay would make it send for longer.
+    pub(super) fn start(socket: UdpSocket, pattern: Pattern, time: Range<u64>) -> Result<Self> {
+        setsockopt(&socket, sockopt::SndBufForce, &SEND_BUFFER)
+            .map_err(|errno| Error::io("set the send buffer of the storm", errno))?;
+        Self::spawn("lab-storm", move |stop, sent| storm(&socket, pattern, &time, stop, sent))
     }
 
     /// Starts to send `rate` stamps per second at a real-time priority: it stands for a device that
@@ -68,16 +76,27 @@ impl Sender {
     }
 }
 
-fn storm(socket: &UdpSocket, pattern: Pattern, stop: &AtomicBool, sent: &AtomicU64) {
+fn storm(
+    socket: &UdpSocket,
+    pattern: Pattern,
+    time: &Range<u64>,
+    stop: &AtomicBool,
+    sent: &AtomicU64,
+) {
     // It stands for another host: processes beside it do not take its time. If refused, the rate is lower.
     // SAFETY: numbers only.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
     let payload = [0x5a; OCTETS];
+    sleep_until(time.start);
     let start = now_ns();
     let mut bursts = Bursts::of(pattern);
     let mut done = 0;
     while !stop.load(Ordering::Relaxed) {
-        let elapsed = now_ns() - start;
+        let now = now_ns();
+        if now >= time.end {
+            break;
+        }
+        let elapsed = now - start;
         let due = match pattern {
             Pattern::Constant { rate } => {
                 (u128::from(elapsed) * u128::from(rate) / u128::from(SECOND)) as u64

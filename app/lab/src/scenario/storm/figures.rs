@@ -71,6 +71,7 @@ pub(super) fn fill(
     stage.figure("deadlines missed, packets in bursts", misses(rows));
     stage.figure("late jobs of all runs, packets in bursts", late_jobs(rows));
     stage.figure("packets received by the server, packets in bursts", shares(rows));
+    stage.figure("packets of all runs, packets in bursts", packets(rows));
     if !plan.deadlines_only {
         stage.figure("accounting error of the task's time, relative to its work", accounting(rows));
         stage.figure("interrupt time charged to the task", interrupts(plan, rows));
@@ -169,6 +170,26 @@ fn late_jobs(rows: &[Row]) -> Counters {
                 sum(at, |found| found.stolen),
             ]
         });
+        table.row(std::iter::once(Cell::from(row.rate)).chain(stock).chain(guard));
+    }
+    table
+}
+
+/// Packets that were sent and received in all runs. A share alone does not show a sender that was slower on one side.
+fn packets(rows: &[Row]) -> Counters {
+    let mut table = Counters::new([
+        Column::from(("rate", "packets/s")),
+        "stock: sent".into(),
+        "stock: received".into(),
+        "guard: sent".into(),
+        "guard: received".into(),
+    ]);
+    for row in rows {
+        let sum = |at: usize, of: fn(&StormResult) -> u64| {
+            Cell::from(row.bursts[at].iter().map(of).sum::<u64>())
+        };
+        let [stock, guard] =
+            [0, 1].map(|at| [sum(at, |found| found.sent), sum(at, |found| found.received)]);
         table.row(std::iter::once(Cell::from(row.rate)).chain(stock).chain(guard));
     }
     table

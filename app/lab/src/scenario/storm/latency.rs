@@ -58,8 +58,10 @@ pub(super) fn measure(
         }
     }
     let start = now_ns();
-    let flood =
-        flood.map(|rate| Sender::start(flood_sends, Pattern::Constant { rate })).transpose()?;
+    let constant = |rate| Pattern::Constant { rate };
+    let flood = flood
+        .map(|rate| Sender::start(flood_sends, constant(rate), start..u64::MAX))
+        .transpose()?;
     // Meanwhile the neighbors resolve their addresses: the first stamp is not measured.
     let most = (LATENCIES as u64 * SECOND / STAMPS).min(for_ns);
     let stamps = Sender::stamps(sends, STAMPS)?;

@@ -6,9 +6,9 @@ use onbeat_irq::Tracer;
 use onbeat_irq_core::TICK_NS;
 use onbeat_irq_core::charge::tick::{Compensation, GAMMA, InterruptsPerTick};
 use onbeat_irq_core::charge::{Accounts, Amount, Cause, Process, Runner};
-use onbeat_realtime::Profile;
 use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::pause_until;
+use onbeat_realtime::{Profile, Scheduling};
 
 use super::actors::{Actor, TaskSchedule};
 use super::board::Board;
@@ -18,6 +18,8 @@ use crate::{Error, Result};
 
 /// The priority of the task, as in the paper.
 pub(super) const TASK_PRIORITY: u8 = 50;
+/// The priority of the thread that reads the ledger at each tick.
+const READER_PRIORITY: u8 = 2;
 /// Time until processes have their CPU and priority, and the guard has detected waiting processes.
 const SETTLE_NS: u64 = 150_000_000;
 
@@ -114,9 +116,13 @@ pub(super) fn measure(
     worker.resume(cpu, TASK_PRIORITY)?;
     let processes = [worker.process()?, server.process()?];
     let mut ledger = Ledger::new(&tracer, cpu, processes)?;
+    let end_ns = to_ns + length.sleep_ns;
+    let sender =
+        pattern.map(|pattern| Sender::start(sends, pattern, from_ns..end_ns)).transpose()?;
+    // Processes beside it would lengthen the measurement: threads that exist already do not inherit this.
+    let _ahead = Profile::default().scheduled(Scheduling::Fifo(READER_PRIORITY)).enter()?;
     pause_until(from_ns, || ())?;
     let received_before = board.received.load(Relaxed);
-    let sender = pattern.map(|pattern| Sender::start(sends, pattern)).transpose()?;
     let mut next = from_ns;
     while next < to_ns {
         next += TICK_NS;
@@ -124,7 +130,7 @@ pub(super) fn measure(
         ledger.tick(&tracer, board.busy.load(Relaxed))?;
     }
     // Packets in flight at the stop are in no account.
-    pause_until(to_ns + length.sleep_ns, || ())?;
+    pause_until(end_ns, || ())?;
     let sent = sender.map(Sender::end).unwrap_or(0);
     let received = board.received.load(Relaxed) - received_before;
     ledger.tick(&tracer, false)?;
@@ -219,7 +225,7 @@ pub(super) fn top_rate(rig: &Rig, side: Side, cpu: u16, for_ns: u64) -> Result<u
     let server = Actor::server(&board, receives)?;
     server.resume(cpu, 0)?;
     let start = now_ns();
-    let sender = Sender::start(sends, Pattern::FlatOut)?;
+    let sender = Sender::start(sends, Pattern::FlatOut, start..u64::MAX)?;
     pause_until(start + for_ns, || ())?;
     let sent = sender.end();
     let rate = sent as f64 * SECOND as f64 / (now_ns() - start) as f64;
