@@ -90,7 +90,8 @@ for name in onbeat ${fleet:+onbeat-fleet}; do
 done
 
 data "$root/packaging/catalog/onbeat.catalog" "$prefix/lib/systemd/catalog/onbeat.catalog"
-for file in prometheus/onbeat.rules.yml grafana/onbeat.json ssh/onbeat-netconf.conf; do
+for file in prometheus/onbeat.rules.yml grafana/onbeat.json grafana/onbeat-irq.json grafana/onbeat-powerlink.json \
+	ssh/onbeat-netconf.conf; do
 	data "$root/packaging/$file" "$prefix/share/onbeat/$file"
 done
 

@@ -288,8 +288,15 @@ fn a_node_guards_while_it_runs() {
     assert_eq!(hosts.thread(), None);
     assert!(hosts.is_clean());
 
-    // An error of the guard prevents the node from starting.
-    let file = hosts.file("wrong.toml", &format!("{node}[guard]\ninterfaces = [\"eth7\"]\n"));
+    // An error of the guard prevents the node from starting; an interface that is absent does not.
+    let file = hosts.file("wrong.toml", &format!("{node}[guard]\ninterfaces = [\"lo\"]\n"));
     let ran = run_in(hosts.listener(), &["run", &file]);
-    assert!(ran.code == 2 && ran.err.contains("interface \"eth7\" not found"), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.contains("interface \"lo\" cannot be guarded"), "{ran:?}");
+    let file = hosts.file("absent.toml", &format!("{node}[guard]\ninterfaces = [\"eth7\"]\n"));
+    let mut waits = hosts.start(&["run", &file]);
+    wait_for("a node that waits for the interface of its guard", || {
+        run_in(hosts.listener(), &["show", "absent"]).code == 0
+    });
+    waits.signal(Signal::SIGTERM);
+    assert!(waits.0.wait().unwrap().success());
 }

@@ -19,6 +19,7 @@ use crate::common::{
     CommandOutput, Flow, GROUP, PORTS, TemporaryFile, eliminate, machine, make_executable, program,
     replicate, run, two_paths,
 };
+use crate::prometheus::{Prometheus, dashboard_queries, has_prometheus, serve_files};
 use harness::{World, possible};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use nix::sys::signal::{Signal, kill};
@@ -26,6 +27,7 @@ use nix::unistd::Pid;
 use onbeat_irq_core::charge::{Cause, Class, Device, Verdict};
 use onbeat_irq_core::recording;
 use onbeat_netdev::Handle;
+use onbeat_testing::TemporaryDirectory;
 use onbeat_testing::documents::check_documented_keys;
 use serde_json::Value;
 
@@ -148,6 +150,48 @@ fn top_shows_the_reader_during_its_reads() {
     drop(lines);
     let ran = top.end();
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+}
+
+/// A Prometheus reads the sums as those of node_exporter, and has data for each query of the dashboard.
+#[test]
+fn top_keeps_sums_for_prometheus() {
+    if !possible() || !has_prometheus() {
+        return;
+    }
+    machine::exclusive();
+    let world = World::new(true);
+    let flow = world.flow();
+    let directory = TemporaryDirectory::new("irq-metrics");
+    let file = directory.file("irq.prom");
+    let textfile = file.to_str().expect("text");
+    let arguments = ["irq", "top", "--textfile", textfile, "--interval", "200ms", "--by", "command"];
+    let top = RunningCommand::start(&arguments);
+    let command = fs::read_to_string("/proc/self/comm").expect("/proc");
+    let packets = || {
+        let series = format!("onbeat_irq_packets_total{{command=\"{}\"}} ", command.trim_end());
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        text.lines().find_map(|line| line.strip_prefix(&series)?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    // The first packets belong to a socket without a known reader.
+    crate::common::wait_for("packets of this process", || {
+        flow.pass(100, 512);
+        packets() > 0
+    });
+    let before = packets();
+    flow.pass(500, 512);
+    crate::common::wait_for("all packets", || packets() >= before + 500);
+    let prometheus = Prometheus::start("prometheus-irq", serve_files(vec![file.clone()]));
+    for query in dashboard_queries("onbeat-irq.json") {
+        crate::common::wait_for(&format!("data of {query}"), || {
+            flow.pass(10, 512);
+            !prometheus.query(&query).is_empty()
+        });
+    }
+    assert!(prometheus.query("ALERTS{alertname!=\"OnbeatMetricsGone\"}").is_empty());
+    top.interrupt();
+    let ran = top.end();
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""));
+    assert_eq!(fs::read_dir(directory.path()).expect("it exists").count(), 1);
 }
 
 /// Existing programs and tables of ledgers, including those of other processes.

@@ -46,6 +46,7 @@ mod probe;
 mod protect;
 mod protect_host;
 mod protect_sources;
+mod prometheus;
 mod ptp;
 mod queues;
 mod readers;

@@ -11,14 +11,15 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::common::{
     CommandOutput, Flow, GROUP, PORTS, TemporaryFile, VLAN, build, can_run, eliminate_to,
     make_executable, port, program, replicate, run, show, start, stream, two_paths, wait_for,
 };
+use crate::prometheus::{Process, Prometheus, dashboard_queries, get, has_prometheus};
 use crate::ptp::{Ptp4l, has_ptp4l};
 use onbeat_lab::World;
 use onbeat_lab::fault::Impairment;
@@ -31,19 +32,11 @@ const RATE: u64 = 1000;
 /// A user and group of any Debian, which have no rights.
 const UNPRIVILEGED: u32 = 65534;
 
+/// The label of alerts of node b.
+const OF_B: &str = "node=\"b\"";
+
 /// Replicas that may be missing or in flight.
 const DIFFERENCE: u64 = 1000;
-
-/// A process that is stopped with the test.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Fails only if it has exited.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// `onbeat metrics` of an unprivileged user.
 struct Exporter {
@@ -75,28 +68,12 @@ impl Exporter {
     }
 }
 
-/// Head and body of a page.
-fn get(address: SocketAddr, path: &str) -> Option<(String, String)> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    // Of HTTP/1.0, so that the body is sent as it is.
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
-    let mut response = String::new();
-    stream.read_to_string(&mut response).ok()?;
-    response.split_once("\r\n\r\n").map(|(head, body)| (format!("{head}\r\n"), body.to_owned()))
-}
-
 /// The value of a series, by its text.
 #[track_caller]
 fn value(page: &str, series: &str) -> u64 {
     let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     let line = line.unwrap_or_else(|| panic!("no {series} in:\n{page}"));
     line.parse().unwrap_or_else(|error| panic!("{series} {line}: {error}"))
-}
-
-fn has_prometheus() -> bool {
-    let runs = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
-    let tools = ["promtool", "prometheus"].into_iter().all(runs);
-    require_that(tools, "promtool and prometheus (apt-get install prometheus)")
 }
 
 fn readers(config: String) -> String {
@@ -252,97 +229,6 @@ fn the_exposition_is_valid_and_has_the_values_of_show() {
     assert!(ran.code == 1 && ran.err.contains("node \"b\": no process listens"), "{}", ran.err);
 }
 
-/// A Prometheus on loopback.
-struct Prometheus {
-    address: SocketAddr,
-    _process: Process,
-    _directory: TemporaryDirectory,
-}
-
-impl Prometheus {
-    /// Scrapes the exporter every second, and evaluates the rules as often.
-    fn start(name: &str, exporter: &Exporter) -> Prometheus {
-        let directory = TemporaryDirectory::new(name);
-        let rules = root().join("packaging/prometheus/onbeat.rules.yml");
-        let config = format!(
-            "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: [{rules:?}]\n\
-             scrape_configs:\n  - job_name: onbeat\n    static_configs: [{{ targets: [\"{}\"] }}]\n",
-            exporter.address
-        );
-        fs::write(directory.file("prometheus.yml"), config).unwrap();
-        // Free a moment ago.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut command = Command::new("prometheus");
-        command.arg(format!("--config.file={}", directory.file("prometheus.yml").display()));
-        command.arg(format!("--storage.tsdb.path={}", directory.file("data").display()));
-        command.arg(format!("--web.listen-address={address}"));
-        let log = fs::File::create(directory.file("log")).unwrap();
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        let process = Process(command.spawn().expect("prometheus starts"));
-        let prometheus = Prometheus { address, _process: process, _directory: directory };
-        wait_for("Prometheus scrapes", || !prometheus.query("up == 1").is_empty());
-        prometheus
-    }
-
-    /// The series of a query.
-    fn query(&self, expression: &str) -> Vec<Value> {
-        let encoded: String = expression.bytes().map(|octet| format!("%{octet:02x}")).collect();
-        let Some((_, body)) = get(self.address, &format!("/api/v1/query?query={encoded}")) else {
-            return Vec::new();
-        };
-        let response: Value = serde_json::from_str(&body).unwrap_or_default();
-        assert_ne!(response["status"], "error", "{expression}: {response}");
-        response["data"]["result"].as_array().cloned().unwrap_or_default()
-    }
-
-    /// The values of the series of a query.
-    fn values(&self, expression: &str) -> Vec<f64> {
-        let value = |series: &Value| series["value"][1].as_str()?.parse().ok();
-        self.query(expression).iter().filter_map(value).collect()
-    }
-
-    fn fires(&self, alert: &str, node: &str) -> bool {
-        let alert =
-            format!("ALERTS{{alertname=\"{alert}\",alertstate=\"firing\",node=\"{node}\"}}");
-        !self.query(&alert).is_empty()
-    }
-
-    /// Waits for an alert, and prints after how many scrapes with values of `fault`, a range, greater than 0 it fires. The
-    /// rules' own tests judge that: Prometheus skips evaluations without a CPU.
-    #[track_caller]
-    fn await_alert(&self, alert: &str, fault: &str) {
-        wait_for(&format!("{alert} fires"), || self.fires(alert, "b"));
-        let samples = |selector: &str| -> Vec<(f64, f64)> {
-            let series = self.query(selector);
-            let values = series.iter().flat_map(|series| series["values"].as_array().cloned());
-            let sample =
-                |sample: Value| Some((sample[0].as_f64()?, sample[1].as_str()?.parse().ok()?));
-            values.flatten().filter_map(sample).collect()
-        };
-        let fired = format!("ALERTS{{alertname=\"{alert}\",alertstate=\"firing\",node=\"b\"}}[1h]");
-        let fired = samples(&fired).into_iter().map(|(time, _)| time).fold(f64::MAX, f64::min);
-        let faulty =
-            samples(fault).into_iter().filter(|(time, value)| *time <= fired && *value > 0.0);
-        println!("{alert}: {} scrapes with {fault}", faulty.count());
-    }
-}
-
-/// The queries of the dashboard, with its variables as Grafana replaces them for "All".
-fn dashboard_queries() -> Vec<String> {
-    let text = fs::read_to_string(root().join("packaging/grafana/onbeat.json")).unwrap();
-    let dashboard: Value = serde_json::from_str(&text).unwrap();
-    let panels = dashboard["panels"].as_array().expect("panels");
-    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
-    let expression = |target: &Value| {
-        let expression = target["expr"].as_str().expect("a query");
-        let replaced = [("$__rate_interval", "1m"), ("$node", ".*"), ("$stream", ".*")];
-        replaced.iter().fold(expression.to_owned(), |text, (from, to)| text.replace(from, to))
-    };
-    let queries: Vec<String> = targets.map(expression).collect();
-    assert!(queries.len() > 15 && queries.iter().all(|query| !query.contains('$')), "{queries:?}");
-    queries
-}
-
 #[test]
 fn faults_fire_their_alerts_and_every_query_of_the_dashboard_has_data() {
     if !can_run() || !has_prometheus() {
@@ -368,7 +254,7 @@ fn faults_fire_their_alerts_and_every_query_of_the_dashboard_has_data() {
     });
     let flow = Flow::start(&world, ("talker", "listener"), 1, (GROUP, VLAN), RATE, None);
     let exporter = Exporter::start(&["--stream", "*"]);
-    let prometheus = Prometheus::start("prometheus-cut", &exporter);
+    let prometheus = Prometheus::start("prometheus-cut", exporter.address);
     flow.advance(3000);
     wait_for("rates of traffic", || {
         prometheus
@@ -383,22 +269,22 @@ fn faults_fire_their_alerts_and_every_query_of_the_dashboard_has_data() {
     // A cut path: its port, its stream, and the missing replicas.
     world.cut("path2", CutEnds::Second).unwrap();
     let trouble = |kind| format!("onbeat_streams_in_trouble{{node=\"b\",kind=\"{kind}\"}}[1h]");
-    prometheus.await_alert("OnbeatPathLost", &trouble("path_lost"));
-    prometheus.await_alert("OnbeatLatentError", &trouble("latent_error"));
-    wait_for("OnbeatPortAway fires", || prometheus.fires("OnbeatPortAway", "b"));
-    assert!(!prometheus.fires("OnbeatPacketsLost", "b"), "the other path delivers all");
+    prometheus.await_alert("OnbeatPathLost", OF_B, &trouble("path_lost"));
+    prometheus.await_alert("OnbeatLatentError", OF_B, &trouble("latent_error"));
+    wait_for("OnbeatPortAway fires", || prometheus.fires("OnbeatPortAway", OF_B));
+    assert!(!prometheus.fires("OnbeatPacketsLost", OF_B), "the other path delivers all");
     // The moment at which all panels have data: a stream in trouble, events, losses.
-    for query in dashboard_queries().iter().filter(|query| has_ptp || !query.contains("_ptp_")) {
+    for query in dashboard_queries("onbeat.json").iter().filter(|query| has_ptp || !query.contains("_ptp_")) {
         wait_for(&format!("data of {query}"), || !prometheus.query(query).is_empty());
     }
     world.restore("path2").unwrap();
-    wait_for("the end of the alert", || !prometheus.fires("OnbeatPathLost", "b"));
+    wait_for("the end of the alert", || !prometheus.fires("OnbeatPathLost", OF_B));
     flow.finish_whole();
 
     // The interface of the guard goes away.
-    assert!(!prometheus.fires("OnbeatGuardDisarmed", "b"));
+    assert!(!prometheus.fires("OnbeatGuardDisarmed", OF_B));
     world.handle("b").unwrap().delete("host").unwrap();
-    prometheus.await_alert("OnbeatGuardDisarmed", "(1 - onbeat_guard_armed{node=\"b\"})[1h:1s]");
+    prometheus.await_alert("OnbeatGuardDisarmed", OF_B, "(1 - onbeat_guard_armed{node=\"b\"})[1h:1s]");
 }
 
 /// A path loses packets. None is missed until the other path is cut.
@@ -413,20 +299,20 @@ fn packets_that_arrive_on_no_path_fire_an_alert() {
     network.impaired(Impairment { loss: 0.3, seed: 1, ..Impairment::default() });
     let world = start(&network);
     let exporter = Exporter::start(&[]);
-    let prometheus = Prometheus::start("prometheus-loss", &exporter);
+    let prometheus = Prometheus::start("prometheus-loss", exporter.address);
     let flow = Flow::start(&world, ("talker", "listener"), 1, (GROUP, VLAN), RATE, None);
     wait_for("a scrape with the stream", || {
         let passed = prometheus.values("onbeat_recovery_passed_packets_total{node=\"b\"}");
         passed.iter().any(|passed| *passed > 0.0)
     });
-    assert!(!prometheus.fires("OnbeatPacketsLost", "b"));
+    assert!(!prometheus.fires("OnbeatPacketsLost", OF_B));
     world.cut("path1", CutEnds::Second).unwrap();
     let lost = "(onbeat_recovery_lost_packets_total{node=\"b\"} \
                 - onbeat_recovery_lost_before_first_packets_total{node=\"b\"})[1h:1s]";
-    prometheus.await_alert("OnbeatPacketsLost", lost);
+    prometheus.await_alert("OnbeatPacketsLost", OF_B, lost);
     world.cut("path2", CutEnds::Second).unwrap();
     let trouble = "onbeat_streams_in_trouble{node=\"b\",kind=\"all_paths_lost\"}[1h]";
-    prometheus.await_alert("OnbeatAllPathsLost", trouble);
+    prometheus.await_alert("OnbeatAllPathsLost", OF_B, trouble);
     flow.finish();
 }
 

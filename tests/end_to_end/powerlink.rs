@@ -13,6 +13,7 @@ use std::process::{Command, Output, Stdio};
 use crate::common::json::{can_validate, validate};
 use crate::common::powerlink::{NETWORK, Pair, end, row, start, start_and_read, wait_for_line};
 use crate::common::{CommandOutput, TemporaryFile, can, can_run, program, run, run_in, wait_for};
+use crate::prometheus::{Prometheus, dashboard_queries, has_prometheus, serve_files};
 use onbeat_delay::capture::Reader;
 use onbeat_lab::traffic::{Receiver, socket};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
@@ -285,6 +286,35 @@ fn a_network_that_does_not_come_up_has_a_cause() {
     assert!(err.starts_with(cause), "{err}");
     assert!(err.contains("no SoC or SoA since then; check the cable"), "{err}");
     assert_eq!(err.lines().count(), 1, "without progress: {err}");
+}
+
+/// A Prometheus reads the file of a managing node: every query of the dashboard has data, and a node that dies fires an alert.
+#[test]
+fn the_metrics_of_a_bus_have_a_dashboard_and_alerts() {
+    if !can(&[]) || !has_prometheus() {
+        return;
+    }
+    let (file, pair) = (TemporaryFile::with("dashboard.toml", NETWORK), Pair::new());
+    let directory = TemporaryDirectory::new("powerlink-dashboard");
+    let metrics = directory.file("mn.prom");
+    let textfile = ["--textfile", metrics.to_str().unwrap()];
+    let mut controlled = pair.controlled(&file);
+    let arguments = ["powerlink", "mn", file.name(), "--json", "--quiet"];
+    let managing = start(&pair.mn, &[&arguments[..], &textfile].concat());
+    let prometheus = Prometheus::start("prometheus-powerlink", serve_files(vec![metrics.clone()]));
+    for query in dashboard_queries("onbeat-powerlink.json") {
+        wait_for(&format!("data of {query}"), || !prometheus.query(&query).is_empty());
+    }
+    let operational = "onbeat_powerlink_peer_operational{peer=\"1\"} == 1";
+    wait_for("the node is operational", || !prometheus.query(operational).is_empty());
+    let of_peer = "device=\"mn\",id=\"240\",peer=\"1\"";
+    assert!(!prometheus.fires("OnbeatPowerlinkUnanswered", of_peer));
+    controlled.kill().unwrap();
+    controlled.wait().unwrap();
+    let unanswered = "onbeat_powerlink_peer_unanswered_polls_total[1h]";
+    prometheus.await_alert("OnbeatPowerlinkUnanswered", of_peer, unanswered);
+    let (code, found) = end(managing);
+    assert!(code.is_some(), "{found:#}");
 }
 
 /// A refused object of the configuration is the cause, with its abort.

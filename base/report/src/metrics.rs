@@ -63,6 +63,15 @@ impl Samples<'_> {
     }
 }
 
+/// Nanoseconds as seconds, exactly.
+#[must_use]
+pub fn seconds(ns: i128) -> String {
+    const SECOND: u128 = 1_000_000_000;
+    let sign = if ns < 0 { "-" } else { "" };
+    let ns = ns.unsigned_abs();
+    format!("{sign}{}.{:09}", ns / SECOND, ns % SECOND)
+}
+
 /// Escapes the characters that end a label's value.
 fn escaped(value: &str) -> impl Display {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
@@ -146,6 +155,19 @@ mod tests {
         let expected = "# HELP x Help.\n# TYPE x gauge\nx{stream=\"a\\\\\\\"b\\nc\",port=\"\"} 1\n\
                         # HELP y_total Other.\n# TYPE y_total counter\ny_total 2.5\n";
         assert_eq!(text.into_string(), expected);
+    }
+
+    #[test]
+    fn seconds_are_exact() {
+        for (ns, text) in [
+            (0, "0.000000000"),
+            (-1, "-0.000000001"),
+            (400_000, "0.000400000"),
+            (i128::from(i64::MIN), "-9223372036.854775808"),
+            (i128::from(u64::MAX), "18446744073.709551615"),
+        ] {
+            assert_eq!(seconds(ns), text);
+        }
     }
 
     #[test]

@@ -13,6 +13,8 @@ use onbeat_irq_core::policy::{Budget, Settings};
 pub struct Config {
     /// The interfaces whose softirq work the guard schedules.
     pub interfaces: Vec<String>,
+    /// Whether a guard starts while none of them exists. Without, that is an error: a name is wrong.
+    pub starts_without_interfaces: bool,
     /// The network namespaces whose sockets count.
     pub namespaces: Namespaces,
     /// The CPUs for the interfaces' interrupts and NAPI threads; `None` leaves them unchanged.
@@ -90,6 +92,7 @@ impl Config {
     pub fn of(interfaces: Vec<String>) -> Self {
         Self {
             interfaces,
+            starts_without_interfaces: false,
             namespaces: Namespaces::default(),
             cpus: None,
             settings: Settings::default(),

@@ -111,8 +111,11 @@ impl<'a> Guard<'a> {
     fn thread_all(&mut self) -> Result<Vec<Event>> {
         let there = self.observer.devices(&self.config.interfaces)?;
         let mut events = Vec::new();
-        // With none, a name is wrong; otherwise a missing one is guarded as soon as it appears.
-        if let (Some(first), true) = (self.config.interfaces.first(), there.is_empty()) {
+        // A missing one is guarded as soon as it appears.
+        if let Some(first) = self.config.interfaces.first()
+            && there.is_empty()
+            && !self.config.starts_without_interfaces
+        {
             return Err(Error::NoInterface(first.clone()));
         }
         for name in &self.config.interfaces {

@@ -83,6 +83,8 @@ fn all_files_of_the_product_are_installed() {
         "lib/systemd/system/onbeat-hook@.service",
         "lib/systemd/system/onbeat-metrics.service",
         "lib/systemd/system/onbeat-metrics.socket",
+        "share/onbeat/grafana/onbeat-irq.json",
+        "share/onbeat/grafana/onbeat-powerlink.json",
         "share/onbeat/grafana/onbeat.json",
         "share/onbeat/prometheus/onbeat.rules.yml",
         "share/onbeat/ssh/onbeat-netconf.conf",

@@ -9,7 +9,7 @@ use crate::control::{
     StreamTrouble,
 };
 use onbeat_host::ptp::{PtpState, PtpStatus};
-use onbeat_report::metrics::{MetricType, MetricsText};
+use onbeat_report::metrics::{MetricType, MetricsText, seconds};
 
 /// Prints the metrics of nodes, by name.
 #[must_use]
@@ -96,7 +96,7 @@ fn ptp_metrics(text: &mut MetricsText, nodes: &[&NodeSummary]) {
         let name = format!("onbeat_ptp_{name}_seconds");
         let mut metric = text.metric(&name, MetricType::Gauge, help);
         for (node, clock) in &clocks {
-            let value = value(clock).map(seconds);
+            let value = value(clock).map(|ns| seconds(ns.into()));
             value.into_iter().for_each(|value| metric.add(&[("node", node)], value));
         }
     }
@@ -142,13 +142,6 @@ fn guard_metrics(text: &mut MetricsText, nodes: &[&NodeSummary]) {
             metric.add(&[("node", node), ("event", event)], count);
         }
     }
-}
-
-/// Nanoseconds as seconds, exactly.
-fn seconds(ns: i64) -> String {
-    let sign = if ns < 0 { "-" } else { "" };
-    let ns = ns.unsigned_abs();
-    format!("{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
 fn port_metrics(text: &mut MetricsText, nodes: &[&NodeSummary]) {
@@ -388,6 +381,5 @@ mod tests {
             assert!(page.contains(line), "{line}: {page}");
         }
         assert!(!page.contains("onbeat_ptp_nic_offset_seconds{"), "{page}");
-        assert_eq!(seconds(i64::MIN), "-9223372036.854775808");
     }
 }

@@ -449,9 +449,8 @@ impl Node {
             }
             self.upkeep.peers.reset(Instant::now(), &self.setup.ports[port].name);
             let why = self.follow(port).err().map(|error| error.to_string());
-            if let Some(why) = &why {
-                tracing::error!("{why}");
-            }
+            let name = &self.setup.ports[port].name;
+            self.upkeep.follow_failures.log(name, why.as_ref());
             let link = self.devices.presence(&self.setup.ports[port]);
             if link != LinkState::Up {
                 self.upkeep.output.note_down(&self.setup.ports[port].name);

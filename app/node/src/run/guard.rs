@@ -98,6 +98,8 @@ pub(super) fn start(config: Config) -> Result<(Background, GuardState)> {
     if !has_capability("CAP_SYS_NICE") {
         return Err(Error::GuardPermission);
     }
+    // An interface that is dead at boot must not keep the node from protecting by others.
+    let config = Config { starts_without_interfaces: true, ..config };
     let state = GuardState::new(&config);
     let owned = EndOfThread(state.clone());
     let log = move |events: &[Event], usage: &[Usage]| {

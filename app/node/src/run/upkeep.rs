@@ -43,8 +43,9 @@ pub(super) struct Upkeep {
     checksums: BTreeMap<String, UnfinishedChecksums>,
     /// By port: index and number of receive queues of the interface that the program was attached to.
     pub(super) queues: BTreeMap<String, (u32, u32)>,
-    /// By port: why its receive queues could not be followed, reported.
-    queue_failures: BTreeMap<String, String>,
+    /// Why receive queues of ports, and their interfaces, could not be followed.
+    queue_failures: Failures,
+    pub(super) follow_failures: Failures,
     /// Ports whose interface udev has yet to name, and when to read that.
     unnamed: BTreeSet<String>,
     unnamed_at: Instant,
@@ -63,6 +64,23 @@ struct DetachedProgram {
     delay: Duration,
     /// Why it could not be attached.
     why: Option<String>,
+}
+
+/// Failures by port, logged.
+#[derive(Debug, Default)]
+pub(super) struct Failures(BTreeMap<String, String>);
+
+impl Failures {
+    /// Logs a failure, unless it is the last one of this port: an interface may change many times per second.
+    pub(super) fn log(&mut self, port: &str, failure: Option<&String>) {
+        let before = match failure {
+            Some(why) => self.0.insert(port.to_owned(), why.clone()),
+            None => self.0.remove(port),
+        };
+        if let Some(why) = failure.filter(|why| before.as_ref() != Some(why)) {
+            tracing::error!("{why}");
+        }
+    }
 }
 
 /// A peer whose checksums are, or may be, unfinished.
@@ -84,7 +102,8 @@ impl Upkeep {
             peers: PeerCache::default(),
             checksums: BTreeMap::new(),
             queues: BTreeMap::new(),
-            queue_failures: BTreeMap::new(),
+            queue_failures: Failures::default(),
+            follow_failures: Failures::default(),
             unnamed: BTreeSet::new(),
             unnamed_at: now,
             losses: LossMonitor::new(now),
@@ -124,7 +143,8 @@ impl Upkeep {
         self.detached.retain(|port, _| is_port(port));
         self.checksums.retain(|port, _| is_port(port));
         self.queues.retain(|port, _| is_port(port));
-        self.queue_failures.retain(|port, _| is_port(port));
+        self.queue_failures.0.retain(|port, _| is_port(port));
+        self.follow_failures.0.retain(|port, _| is_port(port));
         self.unnamed.retain(&is_port);
         self.losses.retain_ports(&is_port);
         self.output.retain_ports(is_port);
@@ -241,13 +261,7 @@ impl Node {
     fn read_queues(&mut self) {
         for attached in self.plane.ports() {
             let failure = self.read_queues_of(&attached).err().map(|error| error.to_string());
-            let before = match &failure {
-                Some(why) => self.upkeep.queue_failures.insert(attached.name, why.clone()),
-                None => self.upkeep.queue_failures.remove(&attached.name),
-            };
-            if let Some(why) = failure.filter(|why| before.as_ref() != Some(why)) {
-                tracing::error!("{why}");
-            }
+            self.upkeep.queue_failures.log(&attached.name, failure.as_ref());
         }
     }
 

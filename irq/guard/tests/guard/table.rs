@@ -365,6 +365,27 @@ fn an_interface_that_is_missing_at_the_start_is_guarded_as_soon_as_it_appears() 
 }
 
 #[test]
+fn a_guard_of_a_node_starts_without_any_interface() {
+    let world = World::new();
+    let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());
+    for name in ["eth0", "eth1"] {
+        world.host.borrow_mut().interfaces.remove(name);
+        world.observer.borrow_mut().indices.remove(name);
+    }
+    let alone = config(&["eth0"]);
+    let refused = Guard::start(&alone, &mut host, &mut log, &mut observer).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("\"eth0\" not found"), "{refused}");
+    let of_node = Config { starts_without_interfaces: true, ..alone };
+    let (mut guard, events) = Guard::start(&of_node, &mut host, &mut log, &mut observer).unwrap();
+    assert_eq!(events, [Event::InterfaceMissing { interface: "eth0".into() }]);
+    world.host.borrow_mut().add("eth0", &[20]);
+    world.observer.borrow_mut().indices.insert("eth0".into(), 9);
+    guard.step(0).unwrap();
+    assert_eq!(world.threaded(), [true]);
+    guard.stop().unwrap();
+}
+
+#[test]
 fn an_error_names_the_interface_and_restores_all_settings() {
     let world = World::new();
     let (mut host, mut observer, mut log) = (world.clone(), world.clone(), Memory::default());

@@ -4,17 +4,20 @@ mod screen;
 
 use std::io::{self, IsTerminal};
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use onbeat_irq::names::device_exists;
 use onbeat_irq_core::view::{Fold, GroupKey, Order};
+use onbeat_irq_run::metrics;
 use onbeat_irq_run::top::{self, TableOptions, text};
 use onbeat_irq_run::watch::{Watch, start};
 
 use super::{check_interval, group_keys, parse_share};
 use onbeat_report::format::parse_duration;
-use onbeat_terminal::exit::{CommandResult, Failure, Result};
+use onbeat_report::metrics::MetricsFile;
+use onbeat_terminal::exit::{CommandResult, Failure, Result, warn};
 use onbeat_terminal::output::{self, Reader};
 use onbeat_terminal::values::parse_sample_ratio;
 
@@ -31,12 +34,13 @@ Examples:
   onbeat irq top --sort suffered --device eth0
   onbeat irq top --by unit
   onbeat irq top --interval 500ms --count 1 --json | jq '.processes[0]'
+  onbeat irq top --textfile /var/lib/prometheus/node-exporter/irq.prom
 
 Exit status: 0 success, 2 error (root and Linux 6.3 with BTF are required).")]
 pub(super) struct Top {
-    /// Refresh interval
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
-    interval: Duration,
+    /// Refresh interval [default: 1s, with --textfile 15s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    interval: Option<Duration>,
     /// Exit after NUMBER intervals
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
@@ -45,9 +49,9 @@ pub(super) struct Top {
     #[arg(value_parser = PossibleValuesParser::new(Order::ALL.map(|(name, _)| name)))]
     sort: String,
     /// Show one row for each process, command, control group, systemd unit, container, Kubernetes pod, user, device,
-    /// receive queue, CPU or NUMA node
-    #[arg(long, value_name = "KEY", default_value = "process", value_parser = group_keys())]
-    by: String,
+    /// receive queue, CPU or NUMA node [default: process, with --textfile unit]
+    #[arg(long, value_name = "KEY", value_parser = group_keys())]
+    by: Option<String>,
     /// Fold rows that caused and suffered less than PERCENT of the softirq time into one row, "others"
     #[arg(long, value_name = "PERCENT", default_value = "0.1", value_parser = parse_share)]
     fold: f64,
@@ -64,11 +68,37 @@ pub(super) struct Top {
     /// Print JSON, one object per line and interval; times in nanoseconds
     #[arg(long)]
     json: bool,
+    /// Keep sums since the start in this file, for the textfile collector of node_exporter
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["json", "per_cpu", "device", "sort", "fold"])]
+    textfile: Option<PathBuf>,
 }
+
+/// Refresh intervals of the table, and of metrics: that of Prometheus.
+const TABLE_INTERVAL: Duration = Duration::from_secs(1);
+const METRICS_INTERVAL: Duration = Duration::from_secs(15);
 
 impl Top {
     pub(super) fn execute(self) -> Result {
-        check_interval(self.interval)?;
+        let interval = self.interval.unwrap_or_else(|| match self.textfile {
+            Some(_) => METRICS_INTERVAL,
+            None => TABLE_INTERVAL,
+        });
+        check_interval(interval)?;
+        let by = self.by.as_deref().and_then(GroupKey::from_name);
+        if let Some(file) = self.textfile {
+            let by = by.unwrap_or(GroupKey::Unit);
+            if by == GroupKey::Process {
+                return Err(Failure::new(
+                    "--by process: metrics of a process would not end with it; use another key, such as --by command",
+                ));
+            }
+            let file = MetricsFile::new(file)?;
+            let watch = Watch::new(start(self.sample)?, self.sample)?;
+            let failed = |error: &_| warn(format!("metrics: {error}"));
+            metrics::run::<Failure>(watch, by, (interval, self.count), &file, failed)?;
+            return Ok(CommandResult::Success);
+        }
         if let Some(device) = self.device.as_deref().filter(|device| !device_exists(device)) {
             return Err(Failure::new(format!(
                 "--device {device:?}: no such device in any network namespace; list devices of this \
@@ -79,14 +109,14 @@ impl Top {
             order: Order::from_name(&self.sort).unwrap_or_default(),
             device: self.device.clone(),
             per_cpu: self.per_cpu,
-            by: GroupKey::from_name(&self.by).unwrap_or_default(),
+            by: by.unwrap_or_default(),
             fold: Fold { least_share: self.fold, ..Fold::default() },
         };
         let watch = Watch::new(start(self.sample)?, self.sample)?;
         if !self.json && io::stdout().is_terminal() && io::stdin().is_terminal() {
-            screen::run(watch, options, self.interval, self.count)?;
+            screen::run(watch, options, interval, self.count)?;
         } else {
-            top::run(watch, self.interval, self.count, |snapshot, names| {
+            top::run(watch, interval, self.count, |snapshot, names| {
                 let text = match self.json {
                     true => snapshot.json(&options, names)?,
                     false => text::render(snapshot, &options, names),
@@ -116,14 +146,16 @@ mod tests {
     fn accepts_all_options() {
         let found =
             top("--interval 250ms --count 3 --sort per-packet --device eth0 --per-cpu").unwrap();
-        assert_eq!((found.interval, found.count), (Duration::from_millis(250), Some(3)));
+        assert_eq!((found.interval, found.count), (Some(Duration::from_millis(250)), Some(3)));
         assert_eq!((found.sort.as_str(), found.device.as_deref()), ("per-packet", Some("eth0")));
         assert!(found.per_cpu && !found.json && found.sample.is_none());
         let found = top("--by pod --fold 2.5").unwrap();
-        assert_eq!((found.by.as_str(), found.fold), ("pod", 0.025));
+        assert_eq!((found.by.as_deref(), found.fold), (Some("pod"), 0.025));
         assert_eq!(top("--sample 10").unwrap().sample, NonZeroU32::new(10));
         let usual = top("").unwrap();
-        assert_eq!((usual.interval, usual.sort.as_str()), (Duration::from_secs(1), "caused"));
+        assert_eq!((usual.interval, usual.sort.as_str()), (None, "caused"));
+        let found = top("--textfile irq.prom --by cgroup --count 1 --sample 10").unwrap();
+        assert_eq!(found.textfile, Some(PathBuf::from("irq.prom")));
     }
 
     #[test]
@@ -140,11 +172,21 @@ mod tests {
             "--fold 101",
             "--fold x",
             "--fold NaN",
+            "--textfile a.prom --json",
+            "--textfile a.prom --device eth0",
+            "--textfile a.prom --fold 1",
         ] {
             assert!(top(line).is_err(), "{line}");
         }
         assert!(top("--interval 1ms").unwrap().execute().is_err());
         let error = format!("{:?}", top("--device nosuch").unwrap().execute().unwrap_err());
         assert!(error.contains("no such device"), "{error}");
+        for (line, expected) in [
+            ("--textfile a.prom --by process", "--by command"),
+            ("--textfile a.txt", ".prom"),
+        ] {
+            let error = format!("{:?}", top(line).unwrap().execute().unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

@@ -246,6 +246,13 @@ fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: usize, rate: u64) 
                     stage.show_step(&format!("{name}: a task {what}, {rate} packets/s, run {run}"));
                     measure(rig, side, plan.cpus, task, plan.length, pattern)
                 })?;
+                tracing::debug!(
+                    "{name}: {rate} packets/s, run {}: {} of {} jobs in time, {} late during CPU steal",
+                    run + 1,
+                    found.in_time,
+                    found.jobs,
+                    found.stolen
+                );
                 results.push(found);
                 row.repeated += repeated;
             }

@@ -126,6 +126,7 @@ impl Rig {
         let config = Config { cpus, interval, ..Config::of(interfaces) };
         let events = Arc::clone(&self.events);
         let log_events = move |news: &[Event], _: &[_]| {
+            news.iter().for_each(|event| tracing::debug!("guard: {event}"));
             if let Ok(mut events) = events.lock() {
                 events.extend_from_slice(news);
             }

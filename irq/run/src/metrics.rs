@@ -1,0 +1,305 @@
+//! Sums of the ledger since the start, as metrics in a file for the textfile collector of node_exporter.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use onbeat_irq_core::view::{GroupKey, GroupRow, Table};
+use onbeat_report::metrics::{MetricType, MetricsFile, MetricsFileError, MetricsText, seconds};
+
+use crate::top::cells::by_evidence;
+use crate::top::{self, Snapshot, TableOptions};
+use crate::watch::Watch;
+
+/// Groups with metrics of their own. Those beyond are summed together, since a user without privileges can create any
+/// number of commands and control groups.
+const MAX_GROUPS: usize = 1000;
+/// Maximum length of the name of such a group, in octets.
+const MAX_NAME: usize = 512;
+
+/// Sums of rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Sums {
+    caused_ns: u64,
+    suffered_ns: u64,
+    packets: u64,
+}
+
+impl Sums {
+    fn add(&mut self, row: &GroupRow) {
+        self.caused_ns += row.caused_ns;
+        self.suffered_ns += row.suffered_ns;
+        self.packets += row.packets;
+    }
+}
+
+/// Time and a number of packets or interrupts.
+#[derive(Debug, Clone, Copy, Default)]
+struct Amount {
+    ns: u64,
+    count: u64,
+}
+
+impl Amount {
+    fn add(&mut self, ns: u64, count: u64) {
+        self.ns += ns;
+        self.count += count;
+    }
+}
+
+/// The sums since the start.
+#[derive(Debug, Default)]
+struct Totals {
+    by: GroupKey,
+    /// Those of the empty name belong to no group, or to one beyond the limits.
+    groups: BTreeMap<String, Sums>,
+    evidence: BTreeMap<&'static str, u64>,
+    ran_on: BTreeMap<&'static str, u64>,
+    unowned: BTreeMap<&'static str, Amount>,
+    interrupts: BTreeMap<&'static str, Amount>,
+    unnamed_ns: u64,
+    unrecorded_ns: u64,
+    programs_ns: u64,
+    process_ns: u64,
+}
+
+impl Totals {
+    fn new(by: GroupKey) -> Self {
+        Self { by, ..Self::default() }
+    }
+
+    fn add(&mut self, snapshot: &Snapshot, table: &Table) {
+        for (name, ns) in by_evidence(table) {
+            *self.evidence.entry(name).or_default() += ns;
+        }
+        let ran = &table.ran_on;
+        for (name, ns) in [
+            ("processes", ran.processes_ns),
+            ("idle", ran.idle_ns),
+            ("ksoftirqd", ran.ksoftirqd_ns),
+            ("napi_threads", ran.napi_threads_ns),
+        ] {
+            *self.ran_on.entry(name).or_default() += ns;
+        }
+        for row in &table.unowned {
+            self.unowned.entry(row.class).or_default().add(row.ns, row.packets);
+        }
+        for row in &table.interrupts {
+            self.interrupts.entry(row.class).or_default().add(row.ns, row.count);
+        }
+        self.unnamed_ns += table.unnamed_ns;
+        self.unrecorded_ns += snapshot.unrecorded_ns;
+        self.programs_ns += snapshot.own.programs_ns.unwrap_or_default();
+        self.process_ns += snapshot.own.process_ns;
+        for row in table.groups.iter().flat_map(|groups| &groups.rows) {
+            self.group(row);
+        }
+    }
+
+    fn group(&mut self, row: &GroupRow) {
+        let name = row.name.as_deref().unwrap_or_default();
+        let has_room = self.groups.len() < MAX_GROUPS && name.len() <= MAX_NAME;
+        match self.groups.get_mut(name) {
+            Some(known) => known.add(row),
+            None if has_room => self.groups.entry(name.to_owned()).or_default().add(row),
+            None => self.groups.entry(String::new()).or_default().add(row),
+        }
+    }
+
+    /// Prints the metrics. `seen_s`: Unix time.
+    fn text(&self, seen_s: u64) -> String {
+        use MetricType::{Counter, Gauge};
+        let mut text = MetricsText::default();
+        let of_group: [(&str, &str, fn(&Sums) -> String); 3] = [
+            (
+                "onbeat_irq_caused_seconds_total",
+                "Softirq time that the processes of a group caused",
+                |sums| seconds(sums.caused_ns.into()),
+            ),
+            (
+                "onbeat_irq_suffered_seconds_total",
+                "Softirq and hard interrupt time that interrupted the processes of a group",
+                |sums| seconds(sums.suffered_ns.into()),
+            ),
+            ("onbeat_irq_packets_total", "Packets of the processes of a group", |sums| {
+                sums.packets.to_string()
+            }),
+        ];
+        for (name, help, value) in of_group {
+            let mut metric = text.metric(name, Counter, help);
+            for (group, sums) in &self.groups {
+                metric.add(&[(self.by.name(), group)], value(sums));
+            }
+        }
+        let by_label = [
+            (
+                "onbeat_irq_attributed_seconds_total",
+                "Softirq time by the evidence for its cause",
+                "evidence",
+                &self.evidence,
+            ),
+            (
+                "onbeat_irq_softirq_seconds_total",
+                "Softirq time by the task on whose time it ran",
+                "ran_on",
+                &self.ran_on,
+            ),
+        ];
+        for (name, help, label, sums) in by_label {
+            let mut metric = text.metric(name, Counter, help);
+            for (value, ns) in sums {
+                metric.add(&[(label, &value.replace(' ', "_"))], seconds(i128::from(*ns)));
+            }
+        }
+        let amounts = [
+            ("onbeat_irq_unowned", "packets", "for no process", "class", &self.unowned),
+            ("onbeat_irq_hard", "interrupts", "of hard interrupts", "kind", &self.interrupts),
+        ];
+        for (prefix, counted, what, label, amounts) in amounts {
+            let name = format!("{prefix}_seconds_total");
+            let mut metric = text.metric(&name, Counter, &format!("Time {what}"));
+            for (value, amount) in amounts {
+                metric.add(&[(label, &value.replace(' ', "_"))], seconds(amount.ns.into()));
+            }
+            let name = format!("{prefix}_{counted}_total");
+            let mut metric = text.metric(&name, Counter, &format!("Number of {counted} {what}"));
+            for (value, amount) in amounts {
+                metric.add(&[(label, &value.replace(' ', "_"))], amount.count);
+            }
+        }
+        for (name, help, ns) in [
+            ("unnamed", "Caused time of processes that exited before their name was read", self.unnamed_ns),
+            ("unrecorded", "Softirq time without room in the table of the kernel", self.unrecorded_ns),
+            ("programs", "Time of the ledger's own programs in the kernel", self.programs_ns),
+            ("process", "CPU time of the process that reads the ledger", self.process_ns),
+        ] {
+            let name = format!("onbeat_irq_{name}_seconds_total");
+            text.metric(&name, Counter, help).add(&[], seconds(ns.into()));
+        }
+        let help = "Unix time of these metrics";
+        text.metric("onbeat_irq_seen_seconds", Gauge, help).add(&[], seen_s);
+        text.into_string()
+    }
+}
+
+/// Replaces the file after each interval, at most `count` times if given, until a signal stops it. After the first time, a
+/// failure to write is passed to `failed` once, and ends nothing.
+///
+/// # Errors
+/// The file cannot be written the first time; the kernel denies access to the ledger.
+pub fn run<E: From<onbeat_irq::Error> + From<MetricsFileError>>(
+    watch: Watch,
+    by: GroupKey,
+    (interval, count): (Duration, Option<u64>),
+    file: &MetricsFile,
+    mut failed: impl FnMut(&MetricsFileError),
+) -> Result<(), E> {
+    let options = TableOptions { by, ..TableOptions::default() };
+    let mut totals = Totals::new(by);
+    file.replace(&totals.text(unix_time()))?;
+    let mut reported = String::new();
+    top::run(watch, interval, count, |snapshot, names| {
+        totals.add(snapshot, &snapshot.all(&options, names));
+        let failure = file.replace(&totals.text(unix_time())).err();
+        let text = failure.as_ref().map(ToString::to_string).unwrap_or_default();
+        if let Some(failure) = failure.filter(|_| text != reported) {
+            failed(&failure);
+        }
+        reported = text;
+        Ok(true)
+    })
+}
+
+fn unix_time() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_irq_core::view::{AttributedShares, Groups, SufferedShares};
+    use onbeat_testing::check_metrics;
+
+    use super::*;
+
+    fn row(name: Option<&str>, caused_ns: u64) -> GroupRow {
+        GroupRow {
+            name: name.map(str::to_owned),
+            caused_ns,
+            suffered_ns: 2,
+            packets: 3,
+            ..GroupRow::default()
+        }
+    }
+
+    fn table(rows: Vec<GroupRow>) -> Table {
+        let caused = rows.iter().map(|row| row.caused_ns).sum();
+        Table {
+            measured_ns: caused,
+            groups: Some(Groups { by: GroupKey::Unit, rows, ..Groups::default() }),
+            attributed: AttributedShares { reader_ns: caused, ..AttributedShares::default() },
+            ran_on: SufferedShares { napi_threads_ns: caused, ..SufferedShares::default() },
+            ..Table::default()
+        }
+    }
+
+    fn totals(tables: &[Table]) -> Totals {
+        let mut totals = Totals::new(GroupKey::Unit);
+        for table in tables {
+            totals.add(&Snapshot::default(), table);
+        }
+        totals
+    }
+
+    #[test]
+    fn intervals_are_added() {
+        let web = || row(Some("web.service"), 1_000_000_000);
+        let text = totals(&[
+            table(vec![web(), row(None, 7)]),
+            table(vec![web()]),
+            table(vec![row(Some("db.service"), 5)]),
+        ])
+        .text(9);
+        for line in [
+            "onbeat_irq_caused_seconds_total{unit=\"web.service\"} 2.000000000",
+            "onbeat_irq_caused_seconds_total{unit=\"db.service\"} 0.000000005",
+            "onbeat_irq_caused_seconds_total{unit=\"\"} 0.000000007",
+            "onbeat_irq_suffered_seconds_total{unit=\"web.service\"} 0.000000004",
+            "onbeat_irq_packets_total{unit=\"web.service\"} 6",
+            "onbeat_irq_attributed_seconds_total{evidence=\"reader\"} 2.000000012",
+            "onbeat_irq_attributed_seconds_total{evidence=\"other_softirqs\"} 0.000000000",
+            "onbeat_irq_softirq_seconds_total{ran_on=\"napi_threads\"} 2.000000012",
+            "onbeat_irq_seen_seconds 9",
+        ] {
+            assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
+        }
+    }
+
+    /// Any number of names changes no sum, and no metric falls or ends.
+    #[test]
+    fn groups_beyond_the_limits_are_summed() {
+        let mut totals = totals(&[]);
+        let mut before = Vec::new();
+        for interval in 0..3 {
+            let many = (0..MAX_GROUPS).map(|number| row(Some(&format!("{interval}-{number}")), 10));
+            let long = "x".repeat(MAX_NAME + 1);
+            totals.add(&Snapshot::default(), &table(many.chain([row(Some(&long), 1)]).collect()));
+            assert!(totals.groups.len() <= MAX_GROUPS + 1, "{}", totals.groups.len());
+            let sum: u64 = totals.groups.values().map(|sums| sums.caused_ns).sum();
+            assert_eq!(sum, (interval + 1) * (10 * MAX_GROUPS as u64 + 1));
+            let now: Vec<(String, Sums)> =
+                totals.groups.iter().map(|(name, sums)| (name.clone(), *sums)).collect();
+            for (name, sums) in &before {
+                let is_kept = |(known, now): &(String, Sums)| {
+                    known == name && now.caused_ns >= sums.caused_ns
+                };
+                assert!(now.iter().any(is_kept), "{name}");
+            }
+            before = now;
+        }
+        assert!(totals.groups.contains_key("") && totals.groups.contains_key("0-0"));
+    }
+
+    #[test]
+    fn promtool_accepts_the_metrics() {
+        check_metrics(&totals(&[table(vec![row(None, 7)])]).text(1));
+    }
+}
