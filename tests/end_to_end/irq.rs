@@ -164,7 +164,8 @@ fn top_keeps_sums_for_prometheus() {
     let directory = TemporaryDirectory::new("irq-metrics");
     let file = directory.file("irq.prom");
     let textfile = file.to_str().expect("text");
-    let arguments = ["irq", "top", "--textfile", textfile, "--interval", "200ms", "--by", "command"];
+    let arguments =
+        ["irq", "top", "--textfile", textfile, "--interval", "200ms", "--by", "command"];
     let top = RunningCommand::start(&arguments);
     let command = fs::read_to_string("/proc/self/comm").expect("/proc");
     let packets = || {

@@ -274,7 +274,9 @@ fn faults_fire_their_alerts_and_every_query_of_the_dashboard_has_data() {
     wait_for("OnbeatPortAway fires", || prometheus.fires("OnbeatPortAway", OF_B));
     assert!(!prometheus.fires("OnbeatPacketsLost", OF_B), "the other path delivers all");
     // The moment at which all panels have data: a stream in trouble, events, losses.
-    for query in dashboard_queries("onbeat.json").iter().filter(|query| has_ptp || !query.contains("_ptp_")) {
+    for query in
+        dashboard_queries("onbeat.json").iter().filter(|query| has_ptp || !query.contains("_ptp_"))
+    {
         wait_for(&format!("data of {query}"), || !prometheus.query(query).is_empty());
     }
     world.restore("path2").unwrap();
@@ -284,7 +286,11 @@ fn faults_fire_their_alerts_and_every_query_of_the_dashboard_has_data() {
     // The interface of the guard goes away.
     assert!(!prometheus.fires("OnbeatGuardDisarmed", OF_B));
     world.handle("b").unwrap().delete("host").unwrap();
-    prometheus.await_alert("OnbeatGuardDisarmed", OF_B, "(1 - onbeat_guard_armed{node=\"b\"})[1h:1s]");
+    prometheus.await_alert(
+        "OnbeatGuardDisarmed",
+        OF_B,
+        "(1 - onbeat_guard_armed{node=\"b\"})[1h:1s]",
+    );
 }
 
 /// A path loses packets. None is missed until the other path is cut.

@@ -167,8 +167,16 @@ impl Totals {
             }
         }
         for (name, help, ns) in [
-            ("unnamed", "Caused time of processes that exited before their name was read", self.unnamed_ns),
-            ("unrecorded", "Softirq time without room in the table of the kernel", self.unrecorded_ns),
+            (
+                "unnamed",
+                "Caused time of processes that exited before their name was read",
+                self.unnamed_ns,
+            ),
+            (
+                "unrecorded",
+                "Softirq time without room in the table of the kernel",
+                self.unrecorded_ns,
+            ),
             ("programs", "Time of the ledger's own programs in the kernel", self.programs_ns),
             ("process", "CPU time of the process that reads the ledger", self.process_ns),
         ] {

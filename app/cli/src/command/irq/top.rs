@@ -181,10 +181,9 @@ mod tests {
         assert!(top("--interval 1ms").unwrap().execute().is_err());
         let error = format!("{:?}", top("--device nosuch").unwrap().execute().unwrap_err());
         assert!(error.contains("no such device"), "{error}");
-        for (line, expected) in [
-            ("--textfile a.prom --by process", "--by command"),
-            ("--textfile a.txt", ".prom"),
-        ] {
+        for (line, expected) in
+            [("--textfile a.prom --by process", "--by command"), ("--textfile a.txt", ".prom")]
+        {
             let error = format!("{:?}", top(line).unwrap().execute().unwrap_err());
             assert!(error.contains(expected), "{error}");
         }

@@ -174,7 +174,7 @@ fn compute(board: &Board, from_ns: u64, to_ns: u64) {
     board.busy.store(false, Relaxed);
 }
 
-/// CPU steal during a late job from which on it is counted apart.
+/// CPU steal from which on a late job is counted apart.
 const STEAL_NS: u64 = 1_000_000;
 
 /// Times of the calling process, which has one thread. Its CPU time does not contain CPU steal.
@@ -216,12 +216,27 @@ impl TaskTimes {
 }
 
 impl TaskTime {
-    /// CPU steal since an earlier time: neither run time nor time of other threads.
-    fn stolen_since_ns(self, earlier: Self) -> u64 {
+    /// The times since an earlier one.
+    fn since(self, earlier: Self) -> Self {
         let since = |of: fn(Self) -> u64| of(self).saturating_sub(of(earlier));
-        let known_ns = since(|time| time.ran_ns) + since(|time| time.waited_ns);
-        since(|time| time.elapsed_ns).saturating_sub(known_ns)
+        Self {
+            elapsed_ns: since(|time| time.elapsed_ns),
+            ran_ns: since(|time| time.ran_ns),
+            waited_ns: since(|time| time.waited_ns),
+        }
     }
+
+    /// CPU steal: neither run time nor time of other threads.
+    fn stolen_ns(self) -> u64 {
+        self.elapsed_ns.saturating_sub(self.ran_ns + self.waited_ns)
+    }
+}
+
+/// Whether a job that is late by this time was late by CPU steal since the task was idle. A job that is late since the one
+/// before it was has the cause of that one.
+fn is_late_by_steal(late_ns: u64, since_idle: TaskTime) -> bool {
+    let stolen_ns = since_idle.stolen_ns();
+    stolen_ns >= STEAL_NS && stolen_ns >= late_ns
 }
 
 /// A late job delays the next one, as in a process that runs all jobs.
@@ -232,23 +247,34 @@ fn jobs(
     times: Option<&TaskTimes>,
 ) {
     let mut release = from_ns;
+    // Times at the end of the last idle time, and the work since then.
+    let (mut idle, mut done_ns) = (times.map(TaskTimes::now), 0);
     while release + period_ns <= to_ns {
         if now_ns() < release {
             sleep_until(release);
+            (idle, done_ns) = (times.map(TaskTimes::now), 0);
         }
-        let released = times.map(TaskTimes::now);
         board.busy.store(true, Relaxed);
         let mut left_ns = work_ns;
         while left_ns > 0 && now_ns() < to_ns {
-            left_ns = left_ns.saturating_sub(work(board));
+            let worked_ns = work(board);
+            left_ns = left_ns.saturating_sub(worked_ns);
+            done_ns += worked_ns;
         }
         board.busy.store(false, Relaxed);
-        if left_ns == 0 && now_ns() <= release + period_ns {
+        // A job without its end is late at least by the rest of its work.
+        let late_ns = (now_ns() + left_ns).saturating_sub(release + period_ns);
+        if late_ns == 0 {
             board.in_time.fetch_add(1, Relaxed);
-        } else if let (Some(times), Some(released)) = (times, released)
-            && times.now().stolen_since_ns(released) >= STEAL_NS
-        {
-            board.stolen.fetch_add(1, Relaxed);
+        } else if let (Some(times), Some(idle)) = (times, idle) {
+            let since_idle = times.now().since(idle);
+            if is_late_by_steal(late_ns, since_idle) {
+                board.stolen.fetch_add(1, Relaxed);
+            } else {
+                let interrupted_ns = since_idle.ran_ns.saturating_sub(done_ns);
+                board.late_waited_ns.fetch_max(since_idle.waited_ns, Relaxed);
+                board.late_interrupted_ns.fetch_max(interrupted_ns, Relaxed);
+            }
         }
         release += period_ns;
     }
@@ -271,10 +297,32 @@ mod tests {
         assert!(after.ran_ns > before.ran_ns, "it has run");
         assert!(after.waited_ns >= before.waited_ns);
         let time = |elapsed_ns, ran_ns, waited_ns| TaskTime { elapsed_ns, ran_ns, waited_ns };
-        let start = time(100, 50, 7);
-        assert_eq!(time(200, 120, 37).stolen_since_ns(start), 0);
-        assert_eq!(time(200, 110, 17).stolen_since_ns(start), 30);
+        let stolen_ns = |time: TaskTime| {
+            time.since(TaskTime { elapsed_ns: 100, ran_ns: 50, waited_ns: 7 }).stolen_ns()
+        };
+        assert_eq!(stolen_ns(time(200, 120, 37)), 0);
+        assert_eq!(stolen_ns(time(200, 110, 17)), 30);
         // Clocks are not read at the same time.
-        assert_eq!(time(200, 151, 7).stolen_since_ns(start), 0);
+        assert_eq!(stolen_ns(time(200, 151, 7)), 0);
+    }
+
+    /// Also the jobs that wait for one during which time was stolen. Steal that is shorter than the delay is no cause.
+    #[test]
+    fn a_job_is_late_by_steal_if_it_would_have_been_in_time() {
+        let stolen =
+            |ns| TaskTime { elapsed_ns: 50_000_000 + ns, ran_ns: 50_000_000, waited_ns: 0 };
+        for (late_ns, stolen_ns, expected) in [
+            (1, STEAL_NS, true),
+            (STEAL_NS, STEAL_NS, true),
+            (STEAL_NS + 1, STEAL_NS, false),
+            (1, STEAL_NS - 1, false),
+            (4_000_000, 20_000_000, true),
+        ] {
+            assert_eq!(
+                is_late_by_steal(late_ns, stolen(stolen_ns)),
+                expected,
+                "{late_ns} {stolen_ns}"
+            );
+        }
     }
 }

@@ -22,8 +22,12 @@ pub(super) struct BoardContent {
     pub(super) worked_ns: AtomicU64,
     /// Jobs completed in time.
     pub(super) in_time: AtomicU64,
-    /// Late jobs during which the kernel recorded CPU steal.
+    /// Late jobs that would have been in time without recorded CPU steal.
     pub(super) stolen: AtomicU64,
+    /// Longest delay of other late jobs, since the task was idle: other threads had the CPU.
+    pub(super) late_waited_ns: AtomicU64,
+    /// The same: its CPU time beyond its work, which is that of interrupts.
+    pub(super) late_interrupted_ns: AtomicU64,
     /// Datagrams received.
     pub(super) received: AtomicU64,
     /// Latencies of the first of them, in nanoseconds.

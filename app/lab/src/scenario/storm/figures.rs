@@ -71,6 +71,7 @@ pub(super) fn fill(
     stage.figure("deadlines missed, packets in bursts", misses(rows));
     stage.figure("late jobs of all runs, packets in bursts", late_jobs(rows));
     stage.figure("packets received by the server, packets in bursts", shares(rows));
+    stage.figure("longest delays of late jobs, packets in bursts", delays(rows));
     stage.figure("packets of all runs, packets in bursts", packets(rows));
     if !plan.deadlines_only {
         stage.figure("accounting error of the task's time, relative to its work", accounting(rows));
@@ -175,6 +176,31 @@ fn late_jobs(rows: &[Row]) -> Counters {
     table
 }
 
+/// Why jobs were late, other than by CPU steal: the longest delays of all runs.
+fn delays(rows: &[Row]) -> Counters {
+    let mut table = Counters::new([
+        Column::from(("sent", "packets/s")),
+        Column::from(("stock: other threads", "ms")),
+        Column::from(("stock: interrupts", "ms")),
+        Column::from(("guard: other threads", "ms")),
+        Column::from(("guard: interrupts", "ms")),
+    ]);
+    for row in rows {
+        let longest = |at: usize, of: fn(&StormResult) -> u64| {
+            let ns = row.bursts[at].iter().map(of).max().unwrap_or_default();
+            Cell::from((ns as f64 / 1e4).round() / 100.0)
+        };
+        let [stock, guard] = [0, 1].map(|at| {
+            [
+                longest(at, |found| found.late_waited_ns),
+                longest(at, |found| found.late_interrupted_ns),
+            ]
+        });
+        table.row(std::iter::once(Cell::from(row.rate)).chain(stock).chain(guard));
+    }
+    table
+}
+
 /// Packets that were sent and received in all runs. A share alone does not show a sender that was slower on one side.
 fn packets(rows: &[Row]) -> Counters {
     let mut table = Counters::new([
@@ -268,7 +294,8 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
          each second, if the host has enabled it (kernel.sched_rt_runtime_us)",
     );
     stage.note(
-        "CPU steal of a late job: its time, less its CPU time and the time of other threads on its CPU; from 1 ms on",
+        "late by CPU steal: the task's time since it was idle, less its CPU time and the time of other threads, is 1 ms or \
+         more and not less than the delay of the job",
     );
     if !plan.records_steal {
         stage.note(

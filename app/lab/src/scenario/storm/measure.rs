@@ -56,15 +56,18 @@ pub(super) struct StormResult {
     pub(super) suffered_ns: u64,
     pub(super) jobs: u64,
     pub(super) in_time: u64,
-    /// Jobs that were late, and during which the kernel recorded CPU steal.
+    /// Jobs that were late by recorded CPU steal.
     pub(super) stolen: u64,
+    /// Longest delays of other late jobs: by other threads, and by interrupts.
+    pub(super) late_waited_ns: u64,
+    pub(super) late_interrupted_ns: u64,
     /// Missing time in the CPU's accounts, and the whole measured time.
     pub(super) imbalance_ns: u64,
     pub(super) measured_ns: u64,
 }
 
 impl StormResult {
-    /// Late jobs without recorded CPU steal.
+    /// Late jobs with another cause than CPU steal.
     pub(super) fn missed(&self) -> u64 {
         self.jobs.saturating_sub(self.in_time + self.stolen)
     }
@@ -154,6 +157,8 @@ pub(super) fn measure(
         jobs,
         in_time: board.in_time.load(Relaxed),
         stolen: board.stolen.load(Relaxed),
+        late_waited_ns: board.late_waited_ns.load(Relaxed),
+        late_interrupted_ns: board.late_interrupted_ns.load(Relaxed),
         imbalance_ns: accounts.imbalance_ns(),
         measured_ns: accounts.measured_ns,
     })

@@ -246,13 +246,7 @@ fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: usize, rate: u64) 
                     stage.show_step(&format!("{name}: a task {what}, {rate} packets/s, run {run}"));
                     measure(rig, side, plan.cpus, task, plan.length, pattern)
                 })?;
-                tracing::debug!(
-                    "{name}: {rate} packets/s, run {}: {} of {} jobs in time, {} late during CPU steal",
-                    run + 1,
-                    found.in_time,
-                    found.jobs,
-                    found.stolen
-                );
+                tracing::debug!("{name}: {rate} packets/s, run {}: {found:?}", run + 1,);
                 results.push(found);
                 row.repeated += repeated;
             }
