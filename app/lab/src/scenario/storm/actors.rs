@@ -12,7 +12,7 @@ use onbeat_irq::names::Stat;
 use onbeat_irq_core::charge::Process;
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
-use super::board::{Board, LATENCIES};
+use super::board::{Board, LATENCIES, LateJob};
 use crate::child::Child;
 use crate::{Error, Result};
 
@@ -174,8 +174,8 @@ fn compute(board: &Board, from_ns: u64, to_ns: u64) {
     board.busy.store(false, Relaxed);
 }
 
-/// CPU steal from which on a late job is counted apart.
-const STEAL_NS: u64 = 1_000_000;
+/// CPU steal, or a stall, from which on a late job is counted apart.
+pub(super) const STEAL_NS: u64 = 1_000_000;
 
 /// Times of the calling process, which has one thread. Its CPU time does not contain CPU steal.
 struct TaskTimes {
@@ -271,9 +271,12 @@ fn jobs(
             if is_late_by_steal(late_ns, since_idle) {
                 board.stolen.fetch_add(1, Relaxed);
             } else {
-                let interrupted_ns = since_idle.ran_ns.saturating_sub(done_ns);
-                board.late_waited_ns.fetch_max(since_idle.waited_ns, Relaxed);
-                board.late_interrupted_ns.fetch_max(interrupted_ns, Relaxed);
+                board.add_late(LateJob {
+                    late_ns,
+                    time: [idle.elapsed_ns, idle.elapsed_ns + since_idle.elapsed_ns],
+                    beyond_ns: since_idle.ran_ns.saturating_sub(done_ns),
+                    waited_ns: since_idle.waited_ns,
+                });
             }
         }
         release += period_ns;

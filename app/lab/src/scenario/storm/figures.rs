@@ -71,7 +71,6 @@ pub(super) fn fill(
     stage.figure("deadlines missed, packets in bursts", misses(rows));
     stage.figure("late jobs of all runs, packets in bursts", late_jobs(rows));
     stage.figure("packets received by the server, packets in bursts", shares(rows));
-    stage.figure("longest delays of late jobs, packets in bursts", delays(rows));
     stage.figure("packets of all runs, packets in bursts", packets(rows));
     if !plan.deadlines_only {
         stage.figure("accounting error of the task's time, relative to its work", accounting(rows));
@@ -139,26 +138,28 @@ fn accounting(rows: &[Row]) -> Sweep {
     })
 }
 
-/// Without jobs during which the kernel recorded CPU steal.
+/// Without jobs that were late by CPU steal or a stall.
 fn misses(rows: &[Row]) -> Sweep {
     by_rate(rows, "%", Some(&PAPER_MISSES), |row, at| {
         let share = |found: &StormResult| {
-            percent(found.missed() as f64, (found.jobs - found.stolen) as f64)
+            percent(found.missed() as f64, (found.jobs - found.stolen - found.stalled) as f64)
         };
         row.bursts[at].iter().map(share).collect()
     })
 }
 
-/// The number of jobs of all runs; late ones during CPU steal are apart.
+/// The number of jobs of all runs; those late by CPU steal or a stall are apart.
 fn late_jobs(rows: &[Row]) -> Counters {
     let mut table = Counters::new([
         Column::from(("sent", "packets/s")),
         "stock: jobs".into(),
         "stock: late".into(),
         "stock: late, CPU steal".into(),
+        "stock: late, CPU stall".into(),
         "guard: jobs".into(),
         "guard: late".into(),
         "guard: late, CPU steal".into(),
+        "guard: late, CPU stall".into(),
     ]);
     for row in rows {
         let sum = |at: usize, of: fn(&StormResult) -> u64| {
@@ -169,31 +170,7 @@ fn late_jobs(rows: &[Row]) -> Counters {
                 sum(at, |found| found.jobs),
                 sum(at, StormResult::missed),
                 sum(at, |found| found.stolen),
-            ]
-        });
-        table.row(std::iter::once(Cell::from(row.rate)).chain(stock).chain(guard));
-    }
-    table
-}
-
-/// Why jobs were late, other than by CPU steal: the longest delays of all runs.
-fn delays(rows: &[Row]) -> Counters {
-    let mut table = Counters::new([
-        Column::from(("sent", "packets/s")),
-        Column::from(("stock: other threads", "ms")),
-        Column::from(("stock: interrupts", "ms")),
-        Column::from(("guard: other threads", "ms")),
-        Column::from(("guard: interrupts", "ms")),
-    ]);
-    for row in rows {
-        let longest = |at: usize, of: fn(&StormResult) -> u64| {
-            let ns = row.bursts[at].iter().map(of).max().unwrap_or_default();
-            Cell::from((ns as f64 / 1e4).round() / 100.0)
-        };
-        let [stock, guard] = [0, 1].map(|at| {
-            [
-                longest(at, |found| found.late_waited_ns),
-                longest(at, |found| found.late_interrupted_ns),
+                sum(at, |found| found.stalled),
             ]
         });
         table.row(std::iter::once(Cell::from(row.rate)).chain(stock).chain(guard));
@@ -295,7 +272,8 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
     );
     stage.note(
         "late by CPU steal: the task's time since it was idle, less its CPU time and the time of other threads, is 1 ms or \
-         more and not less than the delay of the job",
+         more and not less than the delay of the job. Late by a stall: the same of its CPU time, less its work and its \
+         interrupt time, which the host does not report as steal",
     );
     if !plan.records_steal {
         stage.note(
