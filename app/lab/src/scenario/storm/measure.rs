@@ -77,8 +77,8 @@ impl StormResult {
     }
 }
 
-/// Starts the ledger, and measures the time around hard interrupts between the CPUs.
-fn start_ledger(cpus: [u16; 2]) -> Result<Tracer> {
+/// Starts the ledger of all measurements, and measures the time around hard interrupts between the CPUs.
+pub(super) fn start_ledger(cpus: [u16; 2]) -> Result<Tracer> {
     let mut tracer = Tracer::start()?;
     let measured = std::thread::scope(|scope| {
         let measure = || {
@@ -93,6 +93,7 @@ fn start_ledger(cpus: [u16; 2]) -> Result<Tracer> {
 /// Measures: the ledger from the client's CPU, all others on the server's. Without a pattern no packets are sent.
 pub(super) fn measure(
     rig: &Rig,
+    tracer: &Tracer,
     side: Side,
     cpus: [u16; 2],
     task: Task,
@@ -100,8 +101,6 @@ pub(super) fn measure(
     pattern: Option<Pattern>,
 ) -> Result<StormResult> {
     let [_, cpu] = cpus;
-    // First, because its start takes time.
-    let mut tracer = start_ledger(cpus)?;
     let board = Board::new()?;
     let from_ns = now_ns() + SETTLE_NS;
     let to_ns = from_ns + length.work_ns;
@@ -117,7 +116,7 @@ pub(super) fn measure(
     server.resume(cpu, 0)?;
     worker.resume(cpu, TASK_PRIORITY)?;
     let processes = [worker.process()?, server.process()?];
-    let mut ledger = Ledger::new(&tracer, cpu, processes)?;
+    let mut ledger = Ledger::new(tracer, cpu, processes)?;
     let end_ns = to_ns + length.sleep_ns;
     let sender =
         pattern.map(|pattern| Sender::start(sends, pattern, from_ns..end_ns)).transpose()?;
@@ -129,14 +128,13 @@ pub(super) fn measure(
     while next < to_ns {
         next += TICK_NS;
         pause_until(next, || ())?;
-        ledger.tick(&tracer, board.busy.load(Relaxed))?;
+        ledger.tick(tracer, board.busy.load(Relaxed))?;
     }
     // Packets in flight at the stop are in no account.
     pause_until(end_ns, || ())?;
     let sent = sender.map(Sender::end).unwrap_or(0);
     let received = board.received.load(Relaxed) - received_before;
-    ledger.tick(&tracer, false)?;
-    tracer.stop();
+    ledger.tick(tracer, false)?;
 
     let kernel_ns = (worker.ticks()? * TICK_NS) as f64;
     let accounts = ledger.since_start();

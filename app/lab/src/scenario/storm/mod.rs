@@ -26,6 +26,7 @@ mod rig;
 
 use std::time::Duration;
 
+use onbeat_irq::Tracer;
 use onbeat_realtime::Profile;
 use onbeat_realtime::clock::SECOND;
 use onbeat_realtime::interrupt;
@@ -34,7 +35,7 @@ use onbeat_terminal::values::one_of;
 
 use self::client::Pattern;
 use self::conditions::{Condition, Disturbance};
-use self::measure::{Length, StormResult, Task, measure, top_rate};
+use self::measure::{Length, StormResult, Task, measure, start_ledger, top_rate};
 use self::rig::{Rig, Side};
 use super::options::SeedOptions;
 use super::stage::Stage;
@@ -147,13 +148,15 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let mut rig = Rig::build(last, options.beside.contains(&Condition::Rps))?;
     let before = rig.threads(Side::Guarded)?;
     let plan = plan(stage, &rig, [first, last], options)?;
+    let tracer = start_ledger(plan.cpus)?;
     let disturbance = Disturbance::start(&options.beside, &rig, &usable)?;
     let mut rows = Vec::new();
     for (number, rate) in rates(plan.top).enumerate() {
         if options.rate.is_none_or(|only| usize::from(only) == number) {
-            rows.push(row(stage, &rig, &plan, number, rate)?);
+            rows.push(row(stage, &rig, &tracer, &plan, number, rate)?);
         }
     }
+    drop(tracer);
     let mut recorder = Recorder::new();
     let mut stamped = Vec::new();
     let latencies = [false, true].into_iter().filter(|_| !plan.deadlines_only);
@@ -217,7 +220,14 @@ fn rates(top: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Measures stock and guarded alternately, so that disturbances affect both.
-fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: usize, rate: u64) -> Result<Row> {
+fn row(
+    stage: &mut Stage<'_>,
+    rig: &Rig,
+    tracer: &Tracer,
+    plan: &Plan,
+    number: usize,
+    rate: u64,
+) -> Result<Row> {
     let mut row =
         Row { number, rate, busy: Default::default(), bursts: Default::default(), repeated: 0 };
     let Plan { period_ns, work_ns, records_steal, .. } = *plan;
@@ -244,7 +254,7 @@ fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: usize, rate: u64) 
                     interrupt::check()?;
                     let run = run + 1;
                     stage.show_step(&format!("{name}: a task {what}, {rate} packets/s, run {run}"));
-                    measure(rig, side, plan.cpus, task, plan.length, pattern)
+                    measure(rig, tracer, side, plan.cpus, task, plan.length, pattern)
                 })?;
                 tracing::debug!("{name}: {rate} packets/s, run {}: {found:?}", run + 1,);
                 results.push(found);
