@@ -25,7 +25,7 @@ use onbeat_lab::World;
 use onbeat_lab::fault::Impairment;
 use onbeat_lab::world::CutEnds;
 use onbeat_netdev::Ethtool;
-use onbeat_testing::{TemporaryDirectory, command, require_that, root};
+use onbeat_testing::{TemporaryDirectory, check_metrics, command, require_that, root};
 use serde_json::Value;
 
 const RATE: u64 = 1000;
@@ -162,12 +162,7 @@ fn the_exposition_is_valid_and_has_the_values_of_show() {
     let exporter = Exporter::start(&["--stream", "ax*"]);
     let page = exporter.scrape();
 
-    let mut promtool = Command::new("promtool");
-    promtool.args(["check", "metrics"]).stdin(Stdio::piped());
-    let mut promtool = promtool.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    promtool.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
-    let judged: CommandOutput = promtool.wait_with_output().unwrap().into();
-    assert_eq!((judged.code, judged.out.as_str(), judged.err.as_str()), (0, "", ""), "{page}");
+    check_metrics(&page);
 
     for node in ["a", "b"] {
         let status = show(node);

@@ -21,5 +21,8 @@ pub fn check_metrics(text: &str) {
     input.write_all(text.as_bytes()).expect("promtool reads its input");
     drop(input);
     let judged = child.wait_with_output().expect("promtool exits");
-    assert!(judged.status.success() && judged.stderr.is_empty(), "{judged:?}\n{text}");
+    assert!(
+        judged.status.success() && judged.stderr.is_empty() && judged.stdout.is_empty(),
+        "{judged:?}\n{text}"
+    );
 }

@@ -88,7 +88,7 @@ fn percent(part: f64, whole: f64) -> f64 {
     100.0 * part / whole
 }
 
-/// Values by rate, of each run, stock and guarded. The paper's values of the same rates are beside.
+/// Values by rate, of each run and side. The paper's values of the same rates are beside.
 fn by_rate(
     rows: &[Row],
     unit: &str,
@@ -96,9 +96,13 @@ fn by_rate(
     of: impl Fn(&Row, usize) -> Vec<f64>,
 ) -> Sweep {
     let mut sweep = Sweep::new(("sent", "packets/s"), unit);
-    for (at, name) in ["stock", "guard"].into_iter().enumerate() {
+    for (at, side) in Side::ALL.into_iter().enumerate() {
         let runs: Vec<(Number, Vec<f64>)> =
             rows.iter().map(|row| (row.rate.into(), of(row, at))).collect();
+        if runs.iter().all(|(_, values)| values.is_empty()) {
+            continue;
+        }
+        let name = side.name();
         sweep = sweep.runs(name, runs.iter().map(|(rate, values)| (*rate, &values[..])));
     }
     for (values, name) in paper.into_iter().flatten().zip(["paper: Linux", "paper: Linux-ISA"]) {
@@ -138,62 +142,55 @@ fn accounting(rows: &[Row]) -> Sweep {
     })
 }
 
-/// Without jobs that were late by CPU steal or a stall.
+/// Without jobs that were late by CPU steal.
 fn misses(rows: &[Row]) -> Sweep {
     by_rate(rows, "%", Some(&PAPER_MISSES), |row, at| {
         let share = |found: &StormResult| {
-            percent(found.missed() as f64, (found.jobs - found.stolen - found.stalled) as f64)
+            percent(found.missed() as f64, (found.jobs - found.stolen) as f64)
         };
         row.bursts[at].iter().map(share).collect()
     })
 }
 
-/// The number of jobs of all runs; those late by CPU steal or a stall are apart.
+/// The number of jobs of all runs; those late by CPU steal are apart.
 fn late_jobs(rows: &[Row]) -> Counters {
-    let mut table = Counters::new([
-        Column::from(("sent", "packets/s")),
-        "stock: jobs".into(),
-        "stock: late".into(),
-        "stock: late, CPU steal".into(),
-        "stock: late, CPU stall".into(),
-        "guard: jobs".into(),
-        "guard: late".into(),
-        "guard: late, CPU steal".into(),
-        "guard: late, CPU stall".into(),
-    ]);
+    let names = Side::ALL.iter().flat_map(|side| {
+        ["jobs", "late", "of these, without interrupts", "late, CPU steal"]
+            .map(|name| Column::from(&*format!("{}: {name}", side.name())))
+    });
+    let first = Column::from(("sent", "packets/s"));
+    let mut table = Counters::new(std::iter::once(first).chain(names));
     for row in rows {
         let sum = |at: usize, of: fn(&StormResult) -> u64| {
             Cell::from(row.bursts[at].iter().map(of).sum::<u64>())
         };
-        let [stock, guard] = [0, 1].map(|at| {
+        let cells = (0..Side::ALL.len()).flat_map(|at| {
             [
                 sum(at, |found| found.jobs),
                 sum(at, StormResult::missed),
-                sum(at, |found| found.stolen),
                 sum(at, |found| found.stalled),
+                sum(at, |found| found.stolen),
             ]
         });
-        table.row(std::iter::once(Cell::from(row.rate)).chain(stock).chain(guard));
+        table.row(std::iter::once(Cell::from(row.rate)).chain(cells));
     }
     table
 }
 
 /// Packets that were sent and received in all runs. A share alone does not show a sender that was slower on one side.
 fn packets(rows: &[Row]) -> Counters {
-    let mut table = Counters::new([
-        Column::from(("rate", "packets/s")),
-        "stock: sent".into(),
-        "stock: received".into(),
-        "guard: sent".into(),
-        "guard: received".into(),
-    ]);
+    let names = Side::ALL.iter().flat_map(|side| {
+        ["sent", "received"].map(|name| Column::from(&*format!("{}: {name}", side.name())))
+    });
+    let first = Column::from(("rate", "packets/s"));
+    let mut table = Counters::new(std::iter::once(first).chain(names));
     for row in rows {
         let sum = |at: usize, of: fn(&StormResult) -> u64| {
             Cell::from(row.bursts[at].iter().map(of).sum::<u64>())
         };
-        let [stock, guard] =
-            [0, 1].map(|at| [sum(at, |found| found.sent), sum(at, |found| found.received)]);
-        table.row(std::iter::once(Cell::from(row.rate)).chain(stock).chain(guard));
+        let cells = (0..Side::ALL.len())
+            .flat_map(|at| [sum(at, |found| found.sent), sum(at, |found| found.received)]);
+        table.row(std::iter::once(Cell::from(row.rate)).chain(cells));
     }
     table
 }
@@ -272,8 +269,11 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
     );
     stage.note(
         "late by CPU steal: the task's time since it was idle, less its CPU time and the time of other threads, is 1 ms or \
-         more and not less than the delay of the job. Late by a stall: the same of its CPU time, less its work and its \
-         interrupt time, which the host does not report as steal",
+         more and not less than the delay of the job. Late without interrupts: the same of its CPU time, less its work and its \
+         interrupt time. The host does not report such time as steal",
+    );
+    stage.note(
+        "control: packets are sent as on the other sides, and received on the sender's CPU. Jobs that are late there are late by the machine",
     );
     if !plan.records_steal {
         stage.note(

@@ -96,9 +96,9 @@ struct Row {
     /// The paper's rate, by its number from 1 on, and datagrams per second; 0: none.
     number: usize,
     rate: u64,
-    /// Stock and guarded.
-    busy: [Vec<StormResult>; 2],
-    bursts: [Vec<StormResult>; 2],
+    /// By [`Side::ALL`]; the control is with deadlines only.
+    busy: [Vec<StormResult>; 3],
+    bursts: [Vec<StormResult>; 3],
     /// Measurements repeated because the task got no CPU time.
     repeated: u64,
 }
@@ -194,7 +194,7 @@ fn plan(stage: &mut Stage<'_>, rig: &Rig, cpus: [u16; 2], options: &Options) -> 
     let work_ns = (UTILIZATION * period_ns as f64) as u64;
     let records_steal = onbeat_irq::host::irq_time_accounting() == Some(false);
     let rates = if options.rate.is_some() { 1 } else { PAPER_RATES.len() as u64 + 1 };
-    let (kinds, latencies) = if deadlines_only { (2, 0) } else { (4, 4) };
+    let (kinds, latencies) = if deadlines_only { (3, 0) } else { (5, 4) };
     let takes = kinds * rates * u64::from(runs) * (length.work_ns + length.sleep_ns + SECOND / 2)
         + latencies * length.work_ns;
     stage.progress.line(&format!("estimated duration: {}", rounds::in_words(takes)));
@@ -219,7 +219,7 @@ fn rates(top: u64) -> impl Iterator<Item = u64> {
     std::iter::once(0).chain(shares.map(move |share| (share * top as f64) as u64))
 }
 
-/// Measures stock and guarded alternately, so that disturbances affect both.
+/// Measures all sides alternately, so that disturbances affect each.
 fn row(
     stage: &mut Stage<'_>,
     rig: &Rig,
@@ -237,15 +237,16 @@ fn row(
         let seed = plan.seed + number as u64 + u64::from(run) * PAPER_RATES.len() as u64;
         let bursts = Pattern::Bursts { rate, mean, top: plan.top, seed };
         let periodic = Task::Periodic { period_ns, work_ns, records_steal };
-        let first = run as usize % 2;
-        for at in [first, 1 - first] {
-            let side = Side::BOTH[at];
+        for step in 0..Side::ALL.len() {
+            let at = (run as usize + step) % Side::ALL.len();
+            let side = Side::ALL[at];
             let kinds = [
                 ("with deadlines", periodic, bursts, &mut row.bursts[at]),
                 ("computing", Task::Busy, constant, &mut row.busy[at]),
             ];
             for (what, task, pattern, results) in kinds {
-                if plan.deadlines_only && matches!(task, Task::Busy) {
+                let without = plan.deadlines_only || side == Side::Control;
+                if without && matches!(task, Task::Busy) {
                     continue;
                 }
                 let name = side.name();
@@ -256,7 +257,7 @@ fn row(
                     stage.show_step(&format!("{name}: a task {what}, {rate} packets/s, run {run}"));
                     measure(rig, tracer, side, plan.cpus, task, plan.length, pattern)
                 })?;
-                tracing::debug!("{name}: {rate} packets/s, run {}: {found:?}", run + 1,);
+                tracing::debug!("{name}: {rate} packets/s, run {}: {found:?}", run + 1);
                 results.push(found);
                 row.repeated += repeated;
             }

@@ -19,25 +19,35 @@ pub(super) enum Side {
     Stock,
     /// By the guard: in threads whose priority follows the waiting process.
     Guarded,
+    /// On the sender's CPU, where the server runs as well: jobs that are late here are late by the machine.
+    Control,
 }
 
 impl Side {
     pub(super) const BOTH: [Side; 2] = [Side::Stock, Side::Guarded];
+    pub(super) const ALL: [Side; 3] = [Side::Stock, Side::Guarded, Side::Control];
 
     /// Name in figures.
     pub(super) fn name(self) -> &'static str {
         match self {
             Side::Stock => "stock",
             Side::Guarded => "guard",
+            Side::Control => "control",
         }
     }
 
     fn client(self) -> String {
-        format!("client-{}", self.name())
+        match self {
+            Side::Control => Side::Stock.client(),
+            _ => format!("client-{}", self.name()),
+        }
     }
 
     fn server(self) -> String {
-        format!("server-{}", self.name())
+        match self {
+            Side::Control => self.client(),
+            _ => format!("server-{}", self.name()),
+        }
     }
 }
 
@@ -182,7 +192,8 @@ impl Rig {
     pub(super) fn sockets(&self, side: Side, way: StormLink) -> Result<(UdpSocket, UdpSocket)> {
         let failed = |error| Error::io("open sockets for the storm", error);
         let bind = |host| move || UdpSocket::bind((way.address(host), 0));
-        let server = self.server(side)?.run(bind(2))?.map_err(failed)?;
+        let host = if side == Side::Control { 1 } else { 2 };
+        let server = self.server(side)?.run(bind(host))?.map_err(failed)?;
         let client = self.world.namespace(&side.client())?.run(bind(1))?.map_err(failed)?;
         client.connect(server.local_addr().map_err(failed)?).map_err(failed)?;
         Ok((server, client))
