@@ -12,7 +12,7 @@ use onbeat_irq::names::Stat;
 use onbeat_irq_core::charge::Process;
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
-use super::board::{Board, LATENCIES, LateJob};
+use super::board::{Board, LATENCIES};
 use crate::child::Child;
 use crate::{Error, Result};
 
@@ -174,8 +174,8 @@ fn compute(board: &Board, from_ns: u64, to_ns: u64) {
     board.busy.store(false, Relaxed);
 }
 
-/// CPU steal, or a stall, from which on a late job is counted apart.
-pub(super) const STEAL_NS: u64 = 1_000_000;
+/// CPU steal from which on a late job is counted apart.
+const STEAL_NS: u64 = 1_000_000;
 
 /// Times of the calling process, which has one thread. Its CPU time does not contain CPU steal.
 struct TaskTimes {
@@ -232,11 +232,27 @@ impl TaskTime {
     }
 }
 
-/// Whether a job that is late by this time was late by CPU steal since the task was idle. A job that is late since the one
-/// before it was has the cause of that one.
-fn is_late_by_steal(late_ns: u64, since_idle: TaskTime) -> bool {
-    let stolen_ns = since_idle.stolen_ns();
-    stolen_ns >= STEAL_NS && stolen_ns >= late_ns
+/// The jobs of a task as they would have been without CPU steal. A job that is late since the one before it was has the
+/// cause of that one.
+#[derive(Debug, Default)]
+struct WithoutSteal {
+    /// End of the last job.
+    end_ns: u64,
+    /// CPU steal since the task was idle.
+    stolen_ns: u64,
+}
+
+impl WithoutSteal {
+    /// Adds a job that took this time, of which that was CPU steal. `was_idle`: it was released while the task was idle.
+    fn add(&mut self, release_ns: u64, was_idle: bool, took_ns: u64, stolen_ns: u64) {
+        self.end_ns = self.end_ns.max(release_ns) + took_ns.saturating_sub(stolen_ns);
+        self.stolen_ns = if was_idle { stolen_ns } else { self.stolen_ns + stolen_ns };
+    }
+
+    /// Whether the last job would have been in time.
+    fn is_in_time(&self, deadline_ns: u64) -> bool {
+        self.stolen_ns >= STEAL_NS && self.end_ns <= deadline_ns
+    }
 }
 
 /// A late job delays the next one, as in a process that runs all jobs.
@@ -246,40 +262,34 @@ fn jobs(
     (period_ns, work_ns): (u64, u64),
     times: Option<&TaskTimes>,
 ) {
-    let mut release = from_ns;
-    // Times at the end of the last idle time, and the work since then.
-    let (mut idle, mut done_ns) = (times.map(TaskTimes::now), 0);
+    let mut without_steal = WithoutSteal::default();
+    let (mut release, mut before_ns, mut owed_ns) = (from_ns, 0, 0);
     while release + period_ns <= to_ns {
-        if now_ns() < release {
+        let was_idle = now_ns() < release;
+        if was_idle {
             sleep_until(release);
-            (idle, done_ns) = (times.map(TaskTimes::now), 0);
         }
+        let started = times.map(TaskTimes::now);
         board.busy.store(true, Relaxed);
         let mut left_ns = work_ns;
         while left_ns > 0 && now_ns() < to_ns {
-            let worked_ns = work(board);
-            left_ns = left_ns.saturating_sub(worked_ns);
-            done_ns += worked_ns;
+            left_ns = left_ns.saturating_sub(work(board));
         }
         board.busy.store(false, Relaxed);
-        // A job without its end is late at least by the rest of its work.
-        let late_ns = (now_ns() + left_ns).saturating_sub(release + period_ns);
-        if late_ns == 0 {
+        let stolen_ns =
+            times.zip(started).map_or(0, |(times, started)| times.now().since(started).stolen_ns());
+        let now = now_ns();
+        // At the end of the measurement, the rest of the work takes at least its own time.
+        owed_ns += left_ns;
+        let took_ns = now - release.max(before_ns) + left_ns;
+        without_steal.add(release, was_idle, took_ns, stolen_ns);
+        let deadline_ns = release + period_ns;
+        if now + owed_ns <= deadline_ns {
             board.in_time.fetch_add(1, Relaxed);
-        } else if let (Some(times), Some(idle)) = (times, idle) {
-            let since_idle = times.now().since(idle);
-            if is_late_by_steal(late_ns, since_idle) {
-                board.stolen.fetch_add(1, Relaxed);
-            } else {
-                board.add_late(LateJob {
-                    late_ns,
-                    time: [idle.elapsed_ns, idle.elapsed_ns + since_idle.elapsed_ns],
-                    beyond_ns: since_idle.ran_ns.saturating_sub(done_ns),
-                    waited_ns: since_idle.waited_ns,
-                });
-            }
+        } else if without_steal.is_in_time(deadline_ns) {
+            board.stolen.fetch_add(1, Relaxed);
         }
-        release += period_ns;
+        (release, before_ns) = (deadline_ns, now);
     }
 }
 
@@ -309,23 +319,33 @@ mod tests {
         assert_eq!(stolen_ns(time(200, 151, 7)), 0);
     }
 
-    /// Also the jobs that wait for one during which time was stolen. Steal that is shorter than the delay is no cause.
     #[test]
-    fn a_job_is_late_by_steal_if_it_would_have_been_in_time() {
-        let stolen =
-            |ns| TaskTime { elapsed_ns: 50_000_000 + ns, ran_ns: 50_000_000, waited_ns: 0 };
-        for (late_ns, stolen_ns, expected) in [
-            (1, STEAL_NS, true),
-            (STEAL_NS, STEAL_NS, true),
-            (STEAL_NS + 1, STEAL_NS, false),
-            (1, STEAL_NS - 1, false),
-            (4_000_000, 20_000_000, true),
-        ] {
-            assert_eq!(
-                is_late_by_steal(late_ns, stolen(stolen_ns)),
-                expected,
-                "{late_ns} {stolen_ns}"
-            );
-        }
+    fn a_job_is_late_by_steal_if_it_would_have_been_in_time_without() {
+        const MS: u64 = 1_000_000;
+        // Jobs of 42 ms in 50 ms: when they are released, what they take, and what of it is CPU steal.
+        let late = |jobs: &[(u64, u64)]| -> Vec<bool> {
+            let (mut without, mut before) = (WithoutSteal::default(), 0);
+            let judge = |(number, (more, stolen)): (usize, &(u64, u64))| {
+                let release = number as u64 * 50 * MS;
+                let end = before.max(release) + (42 + more) * MS;
+                without.add(
+                    release,
+                    before < release || number == 0,
+                    (42 + more) * MS,
+                    stolen * MS,
+                );
+                before = end;
+                end > release + 50 * MS && !without.is_in_time(release + 50 * MS)
+            };
+            jobs.iter().enumerate().map(judge).collect()
+        };
+        assert_eq!(
+            late(&[(0, 0), (20, 20), (0, 0), (0, 0)]),
+            [false; 4],
+            "and the jobs that waited"
+        );
+        assert_eq!(late(&[(20, 0), (0, 0), (0, 0)]), [true, true, false], "by other causes");
+        assert_eq!(late(&[(20, 11)]), [true], "the other causes alone would have made it late");
+        assert_eq!(late(&[(12, 12), (12, 0)]), [false, true], "the second by another cause");
     }
 }

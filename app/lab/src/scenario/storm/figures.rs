@@ -148,14 +148,15 @@ fn misses(rows: &[Row]) -> Sweep {
         let share = |found: &StormResult| {
             percent(found.missed() as f64, (found.jobs - found.stolen) as f64)
         };
-        row.bursts[at].iter().map(share).collect()
+        let judged = row.bursts[at].iter().filter(|found| found.jobs > found.stolen);
+        judged.map(share).collect()
     })
 }
 
 /// The number of jobs of all runs; those late by CPU steal are apart.
 fn late_jobs(rows: &[Row]) -> Counters {
     let names = Side::ALL.iter().flat_map(|side| {
-        ["jobs", "late", "of these, without interrupts", "late, CPU steal"]
+        ["jobs", "late", "late, CPU steal"]
             .map(|name| Column::from(&*format!("{}: {name}", side.name())))
     });
     let first = Column::from(("sent", "packets/s"));
@@ -168,7 +169,6 @@ fn late_jobs(rows: &[Row]) -> Counters {
             [
                 sum(at, |found| found.jobs),
                 sum(at, StormResult::missed),
-                sum(at, |found| found.stalled),
                 sum(at, |found| found.stolen),
             ]
         });
@@ -268,9 +268,8 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
          each second, if the host has enabled it (kernel.sched_rt_runtime_us)",
     );
     stage.note(
-        "late by CPU steal: the task's time since it was idle, less its CPU time and the time of other threads, is 1 ms or \
-         more and not less than the delay of the job. Late without interrupts: the same of its CPU time, less its work and its \
-         interrupt time. The host does not report such time as steal",
+        "late by CPU steal: without it, the job and those before it would have been in time. It is 1 ms or more since the task was \
+         idle: its time, less its CPU time and the time of other threads on its CPU",
     );
     stage.note(
         "control: packets are sent as on the other sides, and received on the sender's CPU. Jobs that are late there are late by the machine",

@@ -10,8 +10,8 @@ use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::pause_until;
 use onbeat_realtime::{Profile, Scheduling};
 
-use super::actors::{Actor, STEAL_NS, TaskSchedule};
-use super::board::{Board, LateJob};
+use super::actors::{Actor, TaskSchedule};
+use super::board::Board;
 use super::client::{Pattern, Sender};
 use super::rig::{Rig, Side, StormLink};
 use crate::{Error, Result};
@@ -58,8 +58,6 @@ pub(super) struct StormResult {
     pub(super) in_time: u64,
     /// Jobs that were late by recorded CPU steal.
     pub(super) stolen: u64,
-    /// Late jobs that no interrupt or thread has delayed: see [`is_late_by_stall`].
-    pub(super) stalled: u64,
     /// Missing time in the CPU's accounts, and the whole measured time.
     pub(super) imbalance_ns: u64,
     pub(super) measured_ns: u64,
@@ -77,7 +75,7 @@ impl StormResult {
     }
 }
 
-/// Starts the ledger of all measurements, and measures the time around hard interrupts between the CPUs.
+/// Starts a ledger, and measures the time around hard interrupts between the CPUs.
 pub(super) fn start_ledger(cpus: [u16; 2]) -> Result<Tracer> {
     let mut tracer = Tracer::start()?;
     let measured = std::thread::scope(|scope| {
@@ -118,14 +116,15 @@ pub(super) fn measure(
     let processes = [worker.process()?, server.process()?];
     let mut ledger = Ledger::new(tracer, cpu, processes)?;
     let end_ns = to_ns + length.sleep_ns;
+    let received_before = board.received.load(Relaxed);
     let sender =
         pattern.map(|pattern| Sender::start(sends, pattern, from_ns..end_ns)).transpose()?;
     // Processes beside it would lengthen the measurement: threads that exist already do not inherit this.
     let _ahead = Profile::default().scheduled(Scheduling::Fifo(READER_PRIORITY)).enter()?;
     pause_until(from_ns, || ())?;
-    let received_before = board.received.load(Relaxed);
     let mut next = from_ns;
-    while next < to_ns {
+    // Only the paper's account of the task's time requires each tick, whose reading takes time of the sender's CPU.
+    while matches!(task, Task::Busy) && next < to_ns {
         next += TICK_NS;
         pause_until(next, || ())?;
         ledger.tick(tracer, board.busy.load(Relaxed))?;
@@ -139,11 +138,6 @@ pub(super) fn measure(
     let kernel_ns = (worker.ticks()? * TICK_NS) as f64;
     let accounts = ledger.since_start();
     let suffered_ns = accounts.suffered_ns(processes[0]);
-    let by_stall = |job: &LateJob| {
-        let interrupts_ns = ledger.interrupts_ns(job.time);
-        tracing::debug!("{}: {job:?}, interrupts {interrupts_ns} ns", side.name());
-        is_late_by_stall(job, interrupts_ns)
-    };
     let jobs = match task {
         Task::Busy => 0,
         Task::Periodic { period_ns, .. } => length.work_ns / period_ns,
@@ -159,18 +153,9 @@ pub(super) fn measure(
         jobs,
         in_time: board.in_time.load(Relaxed),
         stolen: board.stolen.load(Relaxed),
-        stalled: board.late_jobs().filter(by_stall).count() as u64,
         imbalance_ns: accounts.imbalance_ns(),
         measured_ns: accounts.measured_ns,
     })
-}
-
-/// Whether a job was late by a stall of the CPU: the kernel charged the task with time in which it did no work and no
-/// interrupt ran. That is CPU steal which the host does not report, a slower CPU, or the time that an interrupt costs a
-/// virtual machine outside of its handler.
-fn is_late_by_stall(job: &LateJob, interrupts_ns: u64) -> bool {
-    let stalled_ns = job.beyond_ns.saturating_sub(interrupts_ns);
-    stalled_ns >= STEAL_NS && stalled_ns >= job.late_ns
 }
 
 /// The ledger of a CPU, read at ticks, together with the paper's algorithm.
@@ -181,8 +166,6 @@ struct Ledger {
     last: Accounts,
     per_tick: InterruptsPerTick,
     compensation: Compensation<Process>,
-    /// Softirq and hard interrupt time of the task since the start, by the time of the reading.
-    interrupts: Vec<(u64, u64)>,
 }
 
 impl Ledger {
@@ -191,8 +174,7 @@ impl Ledger {
         let compensation = Compensation::new();
         let (start, last) = Default::default();
         let cpu = cpu.into();
-        let interrupts = Vec::new();
-        let mut ledger = Self { cpu, processes, start, last, per_tick, compensation, interrupts };
+        let mut ledger = Self { cpu, processes, start, last, per_tick, compensation };
         ledger.start = ledger.read(tracer)?;
         ledger.last = ledger.start.clone();
         Ok(ledger)
@@ -208,11 +190,6 @@ impl Ledger {
         self.last.since(&self.start)
     }
 
-    /// Interrupt time of the task in this time, and in the rest of the ticks at both ends: no delay by packets is excused.
-    fn interrupts_ns(&self, [from_ns, to_ns]: [u64; 2]) -> u64 {
-        interrupts_between(&self.interrupts, [from_ns, to_ns])
-    }
-
     /// Time of a process by the paper's algorithm.
     fn ticks(&self, process: Process) -> i64 {
         self.compensation.balance(&process).ticks
@@ -224,8 +201,6 @@ impl Ledger {
         let since = now.since(&self.last);
         self.last = now;
         let [task, server] = self.processes;
-        let whole = self.since_start();
-        self.interrupts.push((now_ns(), whole.suffered_ns(task) + whole.interrupted_ns(task)));
         let sum = |of: fn(&Amount) -> u64| {
             since.caused.values().filter(|amount| amount.packets > 0).map(of).sum::<u64>()
         };
@@ -243,14 +218,6 @@ impl Ledger {
     }
 }
 
-/// The increase from the last reading before a time to the first one after it.
-fn interrupts_between(readings: &[(u64, u64)], [from_ns, to_ns]: [u64; 2]) -> u64 {
-    let before = readings.iter().take_while(|(at, _)| *at <= from_ns).last();
-    let after = readings.iter().find(|(at, _)| *at >= to_ns).or(readings.last());
-    let sum = |reading: Option<&(u64, u64)>| reading.map_or(0, |(_, sum)| *sum);
-    sum(after).saturating_sub(sum(before))
-}
-
 /// Measures the maximum number of datagrams per second.
 pub(super) fn top_rate(rig: &Rig, side: Side, cpu: u16, for_ns: u64) -> Result<u64> {
     let board = Board::new()?;
@@ -266,34 +233,4 @@ pub(super) fn top_rate(rig: &Rig, side: Side, cpu: u16, for_ns: u64) -> Result<u
         return Err(Error::Invalid("no datagram that was sent was received".into()));
     }
     Ok(rate as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn interrupts_are_no_stall() {
-        for (late_ns, beyond_ns, interrupts_ns, expected) in [
-            (4_000_000, 50_000_000, 3_000_000, true),
-            (4_000_000, 50_000_000, 47_000_000, false),
-            (4_000_000, 50_000_000, 80_000_000, false),
-            (10, STEAL_NS, 0, true),
-            (10, STEAL_NS - 1, 0, false),
-        ] {
-            let job = LateJob { late_ns, time: [0; 2], beyond_ns, waited_ns: 0 };
-            let found = is_late_by_stall(&job, interrupts_ns);
-            assert_eq!(found, expected, "{late_ns} {beyond_ns} {interrupts_ns}");
-        }
-    }
-
-    #[test]
-    fn interrupts_of_whole_ticks_count() {
-        let readings = [(10, 3), (20, 5), (30, 5), (40, 9)];
-        for (time, expected) in
-            [([20, 30], 0), ([19, 31], 6), ([25, 35], 4), ([5, 9], 3), ([5, 50], 9), ([45, 50], 0)]
-        {
-            assert_eq!(interrupts_between(&readings, time), expected, "{time:?}");
-        }
-    }
 }

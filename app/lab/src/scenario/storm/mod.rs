@@ -26,7 +26,6 @@ mod rig;
 
 use std::time::Duration;
 
-use onbeat_irq::Tracer;
 use onbeat_realtime::Profile;
 use onbeat_realtime::clock::SECOND;
 use onbeat_realtime::interrupt;
@@ -148,15 +147,13 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let mut rig = Rig::build(last, options.beside.contains(&Condition::Rps))?;
     let before = rig.threads(Side::Guarded)?;
     let plan = plan(stage, &rig, [first, last], options)?;
-    let tracer = start_ledger(plan.cpus)?;
     let disturbance = Disturbance::start(&options.beside, &rig, &usable)?;
     let mut rows = Vec::new();
     for (number, rate) in rates(plan.top).enumerate() {
         if options.rate.is_none_or(|only| usize::from(only) == number) {
-            rows.push(row(stage, &rig, &tracer, &plan, number, rate)?);
+            rows.push(row(stage, &rig, &plan, number, rate)?);
         }
     }
-    drop(tracer);
     let mut recorder = Recorder::new();
     let mut stamped = Vec::new();
     let latencies = [false, true].into_iter().filter(|_| !plan.deadlines_only);
@@ -220,14 +217,7 @@ fn rates(top: u64) -> impl Iterator<Item = u64> {
 }
 
 /// Measures all sides alternately, so that disturbances affect each.
-fn row(
-    stage: &mut Stage<'_>,
-    rig: &Rig,
-    tracer: &Tracer,
-    plan: &Plan,
-    number: usize,
-    rate: u64,
-) -> Result<Row> {
+fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: usize, rate: u64) -> Result<Row> {
     let mut row =
         Row { number, rate, busy: Default::default(), bursts: Default::default(), repeated: 0 };
     let Plan { period_ns, work_ns, records_steal, .. } = *plan;
@@ -237,6 +227,8 @@ fn row(
         let seed = plan.seed + number as u64 + u64::from(run) * PAPER_RATES.len() as u64;
         let bursts = Pattern::Bursts { rate, mean, top: plan.top, seed };
         let periodic = Task::Periodic { period_ns, work_ns, records_steal };
+        // Not for each measurement, since its start takes time; its table would not have room for the processes of all.
+        let tracer = start_ledger(plan.cpus)?;
         for step in 0..Side::ALL.len() {
             let at = (run as usize + step) % Side::ALL.len();
             let side = Side::ALL[at];
@@ -255,7 +247,7 @@ fn row(
                     interrupt::check()?;
                     let run = run + 1;
                     stage.show_step(&format!("{name}: a task {what}, {rate} packets/s, run {run}"));
-                    measure(rig, tracer, side, plan.cpus, task, plan.length, pattern)
+                    measure(rig, &tracer, side, plan.cpus, task, plan.length, pattern)
                 })?;
                 tracing::debug!("{name}: {rate} packets/s, run {}: {found:?}", run + 1);
                 results.push(found);
