@@ -169,7 +169,8 @@ fn top_keeps_sums_for_prometheus() {
     let top = RunningCommand::start(&arguments);
     let command = fs::read_to_string("/proc/self/comm").expect("/proc");
     let packets = || {
-        let series = format!("onbeat_irq_packets_total{{command=\"{}\"}} ", command.trim_end());
+        let series =
+            format!("onbeat_irq_packets_total{{by=\"command\",group=\"{}\"}} ", command.trim_end());
         let text = fs::read_to_string(&file).unwrap_or_default();
         text.lines().find_map(|line| line.strip_prefix(&series)?.parse::<u64>().ok()).unwrap_or(0)
     };

@@ -39,7 +39,7 @@ pub(crate) fn has_prometheus() -> bool {
     require_that(tools, "promtool and prometheus (apt-get install prometheus)")
 }
 
-/// Serves files of metrics as node_exporter does, until the end of the test.
+/// Serves files of metrics as node_exporter does, until the process ends.
 pub(crate) fn serve_files(files: Vec<PathBuf>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -146,7 +146,7 @@ pub(crate) fn dashboard_queries(file: &str) -> Vec<String> {
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
     let expression = |target: &Value| {
         let expression = target["expr"].as_str().expect("a query");
-        let variables = ["$node", "$stream", "$device", "$instance"];
+        let variables = ["$node", "$stream", "$device", "$instance", "$by"];
         let replaced = expression.replace("$__rate_interval", "1m");
         variables.iter().fold(replaced, |text, name| text.replace(name, ".*"))
     };

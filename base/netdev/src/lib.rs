@@ -15,6 +15,7 @@
 //! - [`libpcap`]: its functions, handles and filters.
 //! - [`xdp`]: XDP features of a device's driver.
 //! - [`napi`]: a device's NAPI instances, threaded NAPI and its timers.
+//! - [`udev`]: whether an interface has its final name.
 //! - [`qdisc`]: queueing disciplines with launch times and schedules.
 //!
 //! ```no_run
@@ -51,6 +52,7 @@ pub mod ethtool;
 pub mod libpcap;
 pub mod napi;
 pub mod qdisc;
+pub mod udev;
 pub mod xdp;
 
 pub use error::{Error, MAX_NAME, NAME_RULE, Result, check_name};

@@ -126,8 +126,17 @@ impl MetricsFile {
         // The collector does not read this name.
         let temporary = self.0.with_file_name(format!(".{name}.{}", std::process::id()));
         let failed = |source| MetricsFileError::Write { path: self.0.clone(), source };
-        let created = OpenOptions::new().write(true).create_new(true).open(&temporary);
-        let mut file = created.map_err(failed)?;
+        let create = || OpenOptions::new().write(true).create_new(true).open(&temporary);
+        let mut file = create()
+            .or_else(|error| match error.kind() {
+                // Of a killed process, which had the same number: in a container each has.
+                io::ErrorKind::AlreadyExists => {
+                    fs::remove_file(&temporary)?;
+                    create()
+                }
+                _ => Err(error),
+            })
+            .map_err(failed)?;
         let mut written = || -> io::Result<()> {
             // The umask of a service does not apply: the collector is another user.
             file.set_permissions(Permissions::from_mode(0o644))?;
@@ -176,6 +185,8 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         let path = directory.join("a.prom");
         let file = MetricsFile::new(path.clone()).unwrap();
+        let left = directory.join(format!(".a.prom.{}", std::process::id()));
+        fs::write(left, "a 0\n").unwrap();
         for text in ["a 1\n", "a 2\n"] {
             file.replace(text).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), text);

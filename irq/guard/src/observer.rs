@@ -9,6 +9,7 @@ use std::time::Duration;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 use onbeat_irq_core::policy::Rank;
+use onbeat_netdev::udev::has_yet_to_name;
 use onbeat_netdev::{Handle, Link, Monitor, napi};
 use onbeat_realtime::CpuSet;
 
@@ -98,6 +99,8 @@ pub(super) struct LiveObserver {
     is_preview: bool,
     monitor: Monitor,
     links: Vec<Link>,
+    /// Whether udev has yet to name a guarded interface.
+    has_unnamed: bool,
     scan: Scan,
     /// Whether the next step scans.
     scan_is_due: bool,
@@ -134,6 +137,7 @@ impl LiveObserver {
             is_preview: false,
             monitor: Monitor::open()?,
             links: Vec::new(),
+            has_unnamed: false,
             scan: Scan::default(),
             scan_is_due: true,
             scan_ns: now_ns,
@@ -210,7 +214,10 @@ impl HostObserver for LiveObserver {
     fn devices(&mut self, names: &[String]) -> Result<BTreeMap<String, u32>> {
         self.links = self.handle.links()?;
         let ours = self.links.iter().filter(|link| names.contains(&link.name));
-        Ok(ours.map(|link| (link.name.clone(), link.index)).collect())
+        // One that udev is to name may get another name in a moment.
+        let (unnamed, named): (Vec<_>, Vec<_>) = ours.partition(|link| has_yet_to_name(link));
+        self.has_unnamed = !unnamed.is_empty();
+        Ok(named.into_iter().map(|link| (link.name.clone(), link.index)).collect())
     }
 
     fn is_due(&mut self, now_ns: u64) -> Result<bool> {
@@ -220,6 +227,7 @@ impl HostObserver for LiveObserver {
         self.walk.check()?;
         let since_scan = now_ns.saturating_sub(self.scan_ns);
         self.scan_is_due = self.scan_is_due
+            || self.has_unnamed
             || self.scan.partial
             || since_scan >= AUDIT * self.interval_ns
             || self.walk.is_changed();

@@ -15,6 +15,11 @@ use crate::watch::Watch;
 const MAX_GROUPS: usize = 1000;
 /// Maximum length of the name of such a group, in octets.
 const MAX_NAME: usize = 512;
+/// A group without additions for this time may leave its place to another: sessions and jobs come and go.
+const QUIET_NS: u64 = 3600 * 1_000_000_000;
+/// The groups of processes that have none, and of those beyond the limits.
+const NONE: &str = "(none)";
+const OTHERS: &str = "(others)";
 
 /// Sums of rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,13 +27,16 @@ struct Sums {
     caused_ns: u64,
     suffered_ns: u64,
     packets: u64,
+    /// Measured time at the last addition.
+    at_ns: u64,
 }
 
 impl Sums {
-    fn add(&mut self, row: &GroupRow) {
-        self.caused_ns += row.caused_ns;
-        self.suffered_ns += row.suffered_ns;
-        self.packets += row.packets;
+    fn add(&mut self, other: Sums) {
+        self.caused_ns += other.caused_ns;
+        self.suffered_ns += other.suffered_ns;
+        self.packets += other.packets;
+        self.at_ns = self.at_ns.max(other.at_ns);
     }
 }
 
@@ -50,7 +58,8 @@ impl Amount {
 #[derive(Debug, Default)]
 struct Totals {
     by: GroupKey,
-    /// Those of the empty name belong to no group, or to one beyond the limits.
+    /// Measured time.
+    length_ns: u64,
     groups: BTreeMap<String, Sums>,
     evidence: BTreeMap<&'static str, u64>,
     ran_on: BTreeMap<&'static str, u64>,
@@ -58,16 +67,21 @@ struct Totals {
     interrupts: BTreeMap<&'static str, Amount>,
     unnamed_ns: u64,
     unrecorded_ns: u64,
-    programs_ns: u64,
+    /// `None`: not measured yet.
+    programs_ns: Option<u64>,
     process_ns: u64,
 }
 
 impl Totals {
     fn new(by: GroupKey) -> Self {
-        Self { by, ..Self::default() }
+        let mut totals = Self { by, ..Self::default() };
+        // All fixed names, so that the first interval is an increase.
+        totals.add(&Snapshot::default(), &Table::default());
+        totals
     }
 
     fn add(&mut self, snapshot: &Snapshot, table: &Table) {
+        self.length_ns += snapshot.length_ns;
         for (name, ns) in by_evidence(table) {
             *self.evidence.entry(name).or_default() += ns;
         }
@@ -88,7 +102,9 @@ impl Totals {
         }
         self.unnamed_ns += table.unnamed_ns;
         self.unrecorded_ns += snapshot.unrecorded_ns;
-        self.programs_ns += snapshot.own.programs_ns.unwrap_or_default();
+        if let Some(ns) = snapshot.own.programs_ns {
+            *self.programs_ns.get_or_insert_default() += ns;
+        }
         self.process_ns += snapshot.own.process_ns;
         for row in table.groups.iter().flat_map(|groups| &groups.rows) {
             self.group(row);
@@ -96,12 +112,28 @@ impl Totals {
     }
 
     fn group(&mut self, row: &GroupRow) {
-        let name = row.name.as_deref().unwrap_or_default();
+        let GroupRow { caused_ns, suffered_ns, packets, .. } = *row;
+        let sums = Sums { caused_ns, suffered_ns, packets, at_ns: self.length_ns };
+        let name = row.name.as_deref().unwrap_or(NONE);
+        if !self.groups.contains_key(name) && self.groups.len() >= MAX_GROUPS {
+            self.release_quiet();
+        }
         let has_room = self.groups.len() < MAX_GROUPS && name.len() <= MAX_NAME;
-        match self.groups.get_mut(name) {
-            Some(known) => known.add(row),
-            None if has_room => self.groups.entry(name.to_owned()).or_default().add(row),
-            None => self.groups.entry(String::new()).or_default().add(row),
+        let name = if has_room || self.groups.contains_key(name) { name } else { OTHERS };
+        self.groups.entry(name.to_owned()).or_default().add(sums);
+    }
+
+    /// Moves the sums of quiet groups to the others: no sum over all groups falls.
+    fn release_quiet(&mut self) {
+        let since_ns = self.length_ns.saturating_sub(QUIET_NS);
+        let is_quiet =
+            |name: &str, sums: &Sums| sums.at_ns < since_ns && ![NONE, OTHERS].contains(&name);
+        let (quiet, kept): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.groups)
+            .into_iter()
+            .partition(|(name, sums)| is_quiet(name, sums));
+        self.groups = kept;
+        for sums in quiet.into_values() {
+            self.groups.entry(OTHERS.to_owned()).or_default().add(sums);
         }
     }
 
@@ -109,6 +141,8 @@ impl Totals {
     fn text(&self, seen_s: u64) -> String {
         use MetricType::{Counter, Gauge};
         let mut text = MetricsText::default();
+        // Distinguishes the files of several commands on one host.
+        let by = ("by", self.by.name());
         let of_group: [(&str, &str, fn(&Sums) -> String); 3] = [
             (
                 "onbeat_irq_caused_seconds_total",
@@ -127,7 +161,7 @@ impl Totals {
         for (name, help, value) in of_group {
             let mut metric = text.metric(name, Counter, help);
             for (group, sums) in &self.groups {
-                metric.add(&[(self.by.name(), group)], value(sums));
+                metric.add(&[by, ("group", group)], value(sums));
             }
         }
         let by_label = [
@@ -147,7 +181,7 @@ impl Totals {
         for (name, help, label, sums) in by_label {
             let mut metric = text.metric(name, Counter, help);
             for (value, ns) in sums {
-                metric.add(&[(label, &value.replace(' ', "_"))], seconds(i128::from(*ns)));
+                metric.add(&[by, (label, &value.replace(' ', "_"))], seconds(i128::from(*ns)));
             }
         }
         let amounts = [
@@ -158,12 +192,12 @@ impl Totals {
             let name = format!("{prefix}_seconds_total");
             let mut metric = text.metric(&name, Counter, &format!("Time {what}"));
             for (value, amount) in amounts {
-                metric.add(&[(label, &value.replace(' ', "_"))], seconds(amount.ns.into()));
+                metric.add(&[by, (label, &value.replace(' ', "_"))], seconds(amount.ns.into()));
             }
             let name = format!("{prefix}_{counted}_total");
             let mut metric = text.metric(&name, Counter, &format!("Number of {counted} {what}"));
             for (value, amount) in amounts {
-                metric.add(&[(label, &value.replace(' ', "_"))], amount.count);
+                metric.add(&[by, (label, &value.replace(' ', "_"))], amount.count);
             }
         }
         for (name, help, ns) in [
@@ -177,14 +211,18 @@ impl Totals {
                 "Softirq time without room in the table of the kernel",
                 self.unrecorded_ns,
             ),
-            ("programs", "Time of the ledger's own programs in the kernel", self.programs_ns),
             ("process", "CPU time of the process that reads the ledger", self.process_ns),
         ] {
             let name = format!("onbeat_irq_{name}_seconds_total");
-            text.metric(&name, Counter, help).add(&[], seconds(ns.into()));
+            text.metric(&name, Counter, help).add(&[by], seconds(ns.into()));
+        }
+        let help = "Time of the ledger's own programs in the kernel";
+        let mut metric = text.metric("onbeat_irq_programs_seconds_total", Counter, help);
+        if let Some(ns) = self.programs_ns {
+            metric.add(&[by], seconds(ns.into()));
         }
         let help = "Unix time of these metrics";
-        text.metric("onbeat_irq_seen_seconds", Gauge, help).add(&[], seen_s);
+        text.metric("onbeat_irq_seen_seconds", Gauge, help).add(&[by], seen_s);
         text.into_string()
     }
 }
@@ -267,43 +305,57 @@ mod tests {
         ])
         .text(9);
         for line in [
-            "onbeat_irq_caused_seconds_total{unit=\"web.service\"} 2.000000000",
-            "onbeat_irq_caused_seconds_total{unit=\"db.service\"} 0.000000005",
-            "onbeat_irq_caused_seconds_total{unit=\"\"} 0.000000007",
-            "onbeat_irq_suffered_seconds_total{unit=\"web.service\"} 0.000000004",
-            "onbeat_irq_packets_total{unit=\"web.service\"} 6",
-            "onbeat_irq_attributed_seconds_total{evidence=\"reader\"} 2.000000012",
-            "onbeat_irq_attributed_seconds_total{evidence=\"other_softirqs\"} 0.000000000",
-            "onbeat_irq_softirq_seconds_total{ran_on=\"napi_threads\"} 2.000000012",
-            "onbeat_irq_seen_seconds 9",
+            "onbeat_irq_caused_seconds_total{by=\"unit\",group=\"web.service\"} 2.000000000",
+            "onbeat_irq_caused_seconds_total{by=\"unit\",group=\"db.service\"} 0.000000005",
+            "onbeat_irq_caused_seconds_total{by=\"unit\",group=\"(none)\"} 0.000000007",
+            "onbeat_irq_suffered_seconds_total{by=\"unit\",group=\"web.service\"} 0.000000004",
+            "onbeat_irq_packets_total{by=\"unit\",group=\"web.service\"} 6",
+            "onbeat_irq_attributed_seconds_total{by=\"unit\",evidence=\"reader\"} 2.000000012",
+            "onbeat_irq_attributed_seconds_total{by=\"unit\",evidence=\"other_softirqs\"} 0.000000000",
+            "onbeat_irq_softirq_seconds_total{by=\"unit\",ran_on=\"napi_threads\"} 2.000000012",
+            "onbeat_irq_seen_seconds{by=\"unit\"} 9",
         ] {
             assert!(text.contains(&format!("\n{line}\n")), "{line}: {text}");
         }
     }
 
-    /// Any number of names changes no sum, and no metric falls or ends.
+    fn caused_ns(totals: &Totals) -> u64 {
+        totals.groups.values().map(|sums| sums.caused_ns).sum()
+    }
+
+    /// Any number of names changes no sum, and no metric of a group falls or ends.
     #[test]
     fn groups_beyond_the_limits_are_summed() {
         let mut totals = totals(&[]);
-        let mut before = Vec::new();
+        let mut before = BTreeMap::new();
         for interval in 0..3 {
             let many = (0..MAX_GROUPS).map(|number| row(Some(&format!("{interval}-{number}")), 10));
             let long = "x".repeat(MAX_NAME + 1);
             totals.add(&Snapshot::default(), &table(many.chain([row(Some(&long), 1)]).collect()));
             assert!(totals.groups.len() <= MAX_GROUPS + 1, "{}", totals.groups.len());
-            let sum: u64 = totals.groups.values().map(|sums| sums.caused_ns).sum();
-            assert_eq!(sum, (interval + 1) * (10 * MAX_GROUPS as u64 + 1));
-            let now: Vec<(String, Sums)> =
-                totals.groups.iter().map(|(name, sums)| (name.clone(), *sums)).collect();
-            for (name, sums) in &before {
-                let is_kept = |(known, now): &(String, Sums)| {
-                    known == name && now.caused_ns >= sums.caused_ns
-                };
-                assert!(now.iter().any(is_kept), "{name}");
-            }
-            before = now;
+            assert_eq!(caused_ns(&totals), (interval + 1) * (10 * MAX_GROUPS as u64 + 1));
+            let falls = |(name, sums): (&String, &Sums)| {
+                totals.groups.get(name).is_none_or(|now| now.caused_ns < sums.caused_ns)
+            };
+            assert!(!before.iter().any(falls));
+            before.clone_from(&totals.groups);
         }
-        assert!(totals.groups.contains_key("") && totals.groups.contains_key("0-0"));
+        assert!(totals.groups.contains_key(OTHERS) && totals.groups.contains_key("0-0"));
+    }
+
+    #[test]
+    fn quiet_groups_leave_their_place_to_others() {
+        let hour = Snapshot { length_ns: QUIET_NS, ..Snapshot::default() };
+        let mut totals = totals(&[]);
+        let many = (0..MAX_GROUPS - 2).map(|number| row(Some(&format!("session-{number}")), 10));
+        let busy = || row(Some("web.service"), 1);
+        totals.add(&Snapshot::default(), &table(many.chain([busy(), row(None, 5)]).collect()));
+        totals.add(&hour, &table(vec![busy(), row(Some("early.service"), 7)]));
+        assert!(!totals.groups.contains_key("early.service"), "no group is quiet yet");
+        totals.add(&hour, &table(vec![busy(), row(Some("late.service"), 7)]));
+        let names: Vec<&str> = totals.groups.keys().map(String::as_str).collect();
+        assert_eq!(names, [NONE, OTHERS, "late.service", "web.service"]);
+        assert_eq!(caused_ns(&totals), 10 * (MAX_GROUPS as u64 - 2) + 5 + 3 + 7 + 7);
     }
 
     #[test]

@@ -170,7 +170,13 @@ impl Snapshot {
             return;
         }
         type OfBoot = fn(&BootRecord) -> u64;
-        let values: [(&str, MetricType, &str, OfBoot); 2] = [
+        let values: [(&str, MetricType, &str, OfBoot); 3] = [
+            (
+                "onbeat_powerlink_peer_mandatory",
+                Gauge,
+                "Whether the network waits for a node",
+                |boot| boot.mandatory.into(),
+            ),
             (
                 "onbeat_powerlink_peer_operational",
                 Gauge,
@@ -273,6 +279,7 @@ mod tests {
             peers: vec![(NodeId(1), peer), (NodeId::MN, Node::default())],
             boots: vec![BootRecord {
                 node: NodeId(1),
+                mandatory: true,
                 step: Step::Enable,
                 operational: 0,
                 failures: 4,
@@ -301,6 +308,7 @@ mod tests {
             "peer_unanswered_polls_total{device=\"eth1\",id=\"240\",peer=\"1\"} 2",
             "peer_responses_total{device=\"eth1\",id=\"240\",peer=\"1\"} 8",
             "peer_operational{device=\"eth1\",id=\"240\",peer=\"1\"} 0",
+            "peer_mandatory{device=\"eth1\",id=\"240\",peer=\"1\"} 1",
             "peer_failures_total{device=\"eth1\",id=\"240\",peer=\"1\"} 4",
         ] {
             assert!(text.contains(&format!("\nonbeat_powerlink_{line}\n")), "{line}: {text}");

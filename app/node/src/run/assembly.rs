@@ -13,6 +13,7 @@ use onbeat_frer_user::{Options as UserOptions, PollMode, UserPlane};
 use onbeat_frer_xdp::{
     Error as PlaneError, Options as PlaneOptions, PinDirectory, PinOwner, Plane,
 };
+use onbeat_netdev::udev::has_yet_to_name;
 use onbeat_netdev::{Link, LinkEvent, Namespace};
 use onbeat_realtime::Profile;
 
@@ -469,7 +470,7 @@ impl Node {
                 continue;
             }
             let Ok(link) = self.devices.handle.link(interface) else { continue };
-            if self.port_of(&link.name).is_none() && !udev::has_yet_to_name(&link) {
+            if self.port_of(&link.name).is_none() && !has_yet_to_name(&link) {
                 self.setup.ports[index].interface = link.name;
             }
         }
@@ -557,8 +558,8 @@ impl Node {
         let attached = self.plane.ports().into_iter().find(|known| known.name == port.name);
         let is_new = |link: &Link| attached.is_none_or(|attached| attached.ifindex != link.index);
         let link = self.devices.handle.link(&port.attached_interface());
-        let waits = port.create.is_none()
-            && link.is_ok_and(|link| is_new(&link) && udev::has_yet_to_name(&link));
+        let waits =
+            port.create.is_none() && link.is_ok_and(|link| is_new(&link) && has_yet_to_name(&link));
         self.upkeep.note_unnamed(&port.name, waits);
         waits
     }

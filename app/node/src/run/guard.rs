@@ -104,7 +104,14 @@ pub(super) fn start(config: Config) -> Result<(Background, GuardState)> {
     let owned = EndOfThread(state.clone());
     let log = move |events: &[Event], usage: &[Usage]| {
         owned.0.note(events, usage);
-        events.iter().for_each(|event| tracing::info!("guard: {event}"))
+        for event in events {
+            match event {
+                Event::InterfaceMissing { .. } => {
+                    tracing::warn!("guard: {event}; it is guarded as soon as it exists");
+                }
+                _ => tracing::info!("guard: {event}"),
+            }
+        }
     };
     let directory = journal_directory().map_err(Error::Guard)?;
     let guard = Background::start(config, directory, log).map_err(Error::Guard)?;

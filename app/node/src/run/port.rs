@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use onbeat_frer::dataplane::{Mode, PortSpec, ReceiveQueues, RunningProgram};
+use onbeat_netdev::udev::has_yet_to_name;
 use onbeat_netdev::xdp::{self, XdpFeatures};
 use onbeat_netdev::{Link, VethEnd, XdpAttachment, XdpMode};
 use onbeat_wire::MacAddress;
@@ -14,7 +15,6 @@ use super::devices::{Devices, MERGING, PAIR_OFFLOADS, RX_GRO, RX_VLAN};
 use super::error::{Error, Result};
 use super::journal::Journal;
 use super::mode::Ability;
-use super::udev;
 use crate::config::{PortConfig, Promiscuous, VETH_SUFFIX};
 use crate::control;
 
@@ -31,7 +31,7 @@ impl Devices {
         }
         let name = port.attached_interface();
         let link = self.handle.link(&name).map_err(of_port)?;
-        if port.create.is_none() && udev::has_yet_to_name(&link) {
+        if port.create.is_none() && has_yet_to_name(&link) {
             return Err(Error::NotNamed { port: port.name.clone(), interface: name });
         }
         self.lock(&link).map_err(|source| Error::InUse { port: port.name.clone(), source })?;

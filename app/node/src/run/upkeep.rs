@@ -66,19 +66,23 @@ struct DetachedProgram {
     why: Option<String>,
 }
 
-/// Failures by port, logged.
+/// Time after which the same failure of a port is logged again.
+const FAILURE_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The last failure of each port, and when it was logged.
 #[derive(Debug, Default)]
-pub(super) struct Failures(BTreeMap<String, String>);
+pub(super) struct Failures(BTreeMap<String, (String, Instant)>);
 
 impl Failures {
-    /// Logs a failure, unless it is the last one of this port: an interface may change many times per second.
+    /// Logs a failure; the same one of a port once a minute at most: an interface may change many times per second.
     pub(super) fn log(&mut self, port: &str, failure: Option<&String>) {
-        let before = match failure {
-            Some(why) => self.0.insert(port.to_owned(), why.clone()),
-            None => self.0.remove(port),
-        };
-        if let Some(why) = failure.filter(|why| before.as_ref() != Some(why)) {
+        let Some(why) = failure else { return };
+        let now = Instant::now();
+        let is_known =
+            |(before, at): &(String, Instant)| before == why && now - *at < FAILURE_INTERVAL;
+        if !self.0.get(port).is_some_and(is_known) {
             tracing::error!("{why}");
+            self.0.insert(port.to_owned(), (why.clone(), now));
         }
     }
 }

@@ -10,6 +10,8 @@ use super::{Failure, ManagingNode, Phase, Step};
 pub struct BootRecord {
     /// The node.
     pub node: NodeId,
+    /// Whether the network waits for it.
+    pub mandatory: bool,
     /// Its present step.
     pub step: Step,
     /// How often it entered OPERATIONAL.
@@ -28,6 +30,7 @@ impl From<&Station> for BootRecord {
     fn from(station: &Station) -> Self {
         BootRecord {
             node: station.node,
+            mandatory: station.settings.mandatory,
             step: station.step,
             operational: station.operational,
             failures: station.failures,

@@ -90,7 +90,7 @@ impl Top {
             let by = by.unwrap_or(GroupKey::Unit);
             if by == GroupKey::Process {
                 return Err(Failure::new(
-                    "--by process: metrics of a process would not end with it; use another key, such as --by command",
+                    "--by process: series of exited processes would remain in the file; use another key, such as --by command",
                 ));
             }
             let file = MetricsFile::new(file)?;
