@@ -143,7 +143,8 @@ impl Totals {
         let mut text = MetricsText::default();
         // Distinguishes the files of several commands on one host.
         let by = ("by", self.by.name());
-        let of_group: [(&str, &str, fn(&Sums) -> String); 3] = [
+        type OfGroup = fn(&Sums) -> String;
+        let of_group: [(&str, &str, OfGroup); 3] = [
             (
                 "onbeat_irq_caused_seconds_total",
                 "Softirq time that the processes of a group caused",

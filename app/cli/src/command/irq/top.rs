@@ -80,10 +80,8 @@ const METRICS_INTERVAL: Duration = Duration::from_secs(15);
 
 impl Top {
     pub(super) fn execute(self) -> Result {
-        let interval = self.interval.unwrap_or_else(|| match self.textfile {
-            Some(_) => METRICS_INTERVAL,
-            None => TABLE_INTERVAL,
-        });
+        let usual = if self.textfile.is_some() { METRICS_INTERVAL } else { TABLE_INTERVAL };
+        let interval = self.interval.unwrap_or(usual);
         check_interval(interval)?;
         let by = self.by.as_deref().and_then(GroupKey::from_name);
         if let Some(file) = self.textfile {
