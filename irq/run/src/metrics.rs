@@ -186,36 +186,47 @@ impl Totals {
             }
         }
         let amounts = [
-            ("onbeat_irq_unowned", "packets", "for no process", "class", &self.unowned),
-            ("onbeat_irq_hard", "interrupts", "of hard interrupts", "kind", &self.interrupts),
+            (
+                ("onbeat_irq_unowned_seconds_total", "Softirq time that no process caused"),
+                ("onbeat_irq_unowned_packets_total", "Packets of no process"),
+                "class",
+                &self.unowned,
+            ),
+            (
+                ("onbeat_irq_hard_seconds_total", "Time of hard interrupts"),
+                ("onbeat_irq_hard_interrupts_total", "Number of hard interrupts"),
+                "kind",
+                &self.interrupts,
+            ),
         ];
-        for (prefix, counted, what, label, amounts) in amounts {
-            let name = format!("{prefix}_seconds_total");
-            let mut metric = text.metric(&name, Counter, &format!("Time {what}"));
+        for ((time, time_help), (number, number_help), label, amounts) in amounts {
+            let mut metric = text.metric(time, Counter, time_help);
             for (value, amount) in amounts {
                 metric.add(&[by, (label, &value.replace(' ', "_"))], seconds(amount.ns.into()));
             }
-            let name = format!("{prefix}_{counted}_total");
-            let mut metric = text.metric(&name, Counter, &format!("Number of {counted} {what}"));
+            let mut metric = text.metric(number, Counter, number_help);
             for (value, amount) in amounts {
                 metric.add(&[by, (label, &value.replace(' ', "_"))], amount.count);
             }
         }
         for (name, help, ns) in [
             (
-                "unnamed",
+                "onbeat_irq_unnamed_seconds_total",
                 "Caused time of processes that exited before their name was read",
                 self.unnamed_ns,
             ),
             (
-                "unrecorded",
+                "onbeat_irq_unrecorded_seconds_total",
                 "Softirq time without room in the table of the kernel",
                 self.unrecorded_ns,
             ),
-            ("process", "CPU time of the process that reads the ledger", self.process_ns),
+            (
+                "onbeat_irq_process_seconds_total",
+                "CPU time of the process that reads the ledger",
+                self.process_ns,
+            ),
         ] {
-            let name = format!("onbeat_irq_{name}_seconds_total");
-            text.metric(&name, Counter, help).add(&[by], seconds(ns.into()));
+            text.metric(name, Counter, help).add(&[by], seconds(ns.into()));
         }
         let help = "Time of the ledger's own programs in the kernel";
         let mut metric = text.metric("onbeat_irq_programs_seconds_total", Counter, help);

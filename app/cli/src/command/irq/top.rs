@@ -49,7 +49,7 @@ pub(super) struct Top {
     #[arg(value_parser = PossibleValuesParser::new(Order::ALL.map(|(name, _)| name)))]
     sort: String,
     /// Show one row for each process, command, control group, systemd unit, container, Kubernetes pod, user, device,
-    /// receive queue, CPU or NUMA node [default: process, with --textfile unit]
+    /// receive queue, CPU or NUMA node. [default: process, with --textfile unit]
     #[arg(long, value_name = "KEY", value_parser = group_keys())]
     by: Option<String>,
     /// Fold rows that caused and suffered less than PERCENT of the softirq time into one row, "others"
