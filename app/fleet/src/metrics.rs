@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use onbeat_report::metrics::MetricsFile;
+use onbeat_report::metrics::{LastWrite, MetricsFile};
 use onbeat_rollout::agent::{Action, Outcome};
 use onbeat_rollout::{Agent, Phase};
 
@@ -28,7 +28,7 @@ pub(crate) struct AgentMetrics {
     refusals: u64,
     drifts: u64,
     written: Option<(String, Instant)>,
-    reported: String,
+    last_write: LastWrite,
 }
 
 impl AgentMetrics {
@@ -45,7 +45,7 @@ impl AgentMetrics {
             refusals: 0,
             drifts: 0,
             written: None,
-            reported: String::new(),
+            last_write: LastWrite::default(),
         })
     }
 
@@ -86,18 +86,12 @@ impl AgentMetrics {
             &self.node,
             unix_time(),
         );
-        match file.replace(&(text.clone() + &seen)) {
-            Ok(()) => {
-                self.written = Some((text, Instant::now()));
-                self.reported.clear();
-            }
-            Err(error) => {
-                let what = error.to_string();
-                if what != self.reported {
-                    tracing::warn!("metrics: {what}");
-                    self.reported = what;
-                }
-            }
+        let result = file.replace(&(text.clone() + &seen));
+        if result.is_ok() {
+            self.written = Some((text, Instant::now()));
+        }
+        if let Some(failure) = self.last_write.news(result) {
+            tracing::warn!("metrics: {failure}");
         }
     }
 

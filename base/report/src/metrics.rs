@@ -151,6 +151,20 @@ impl MetricsFile {
     }
 }
 
+/// The last result of writing a file: a failure is reported once, and not at every attempt.
+#[derive(Debug, Default)]
+pub struct LastWrite(Option<String>);
+
+impl LastWrite {
+    /// Returns the text of a failure that is not the last one.
+    pub fn news(&mut self, result: Result<(), MetricsFileError>) -> Option<String> {
+        let failure = result.err().map(|error| error.to_string());
+        let news = failure.clone().filter(|_| failure != self.0);
+        self.0 = failure;
+        news
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +178,15 @@ mod tests {
         let expected = "# HELP x Help.\n# TYPE x gauge\nx{stream=\"a\\\\\\\"b\\nc\",port=\"\"} 1\n\
                         # HELP y_total Other.\n# TYPE y_total counter\ny_total 2.5\n";
         assert_eq!(text.into_string(), expected);
+    }
+
+    #[test]
+    fn a_failure_is_reported_once() {
+        let failed = || Err(MetricsFileError::Name("a.txt".into()));
+        let mut last = LastWrite::default();
+        assert!(last.news(failed()).is_some_and(|text| text.contains(".prom")));
+        assert_eq!((last.news(failed()), last.news(Ok(()))), (None, None));
+        assert!(last.news(failed()).is_some(), "again after a success");
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use onbeat_irq_core::view::{GroupKey, GroupRow, Table};
-use onbeat_report::metrics::{MetricType, MetricsFile, MetricsFileError, MetricsText, seconds};
+use onbeat_report::metrics::{
+    LastWrite, MetricType, MetricsFile, MetricsFileError, MetricsText, seconds,
+};
 
 use crate::top::cells::by_evidence;
 use crate::top::{self, Snapshot, TableOptions};
@@ -249,20 +251,17 @@ pub fn run<E: From<onbeat_irq::Error> + From<MetricsFileError>>(
     by: GroupKey,
     (interval, count): (Duration, Option<u64>),
     file: &MetricsFile,
-    mut failed: impl FnMut(&MetricsFileError),
+    mut failed: impl FnMut(&str),
 ) -> Result<(), E> {
     let options = TableOptions { by, ..TableOptions::default() };
     let mut totals = Totals::new(by);
     file.replace(&totals.text(unix_time()))?;
-    let mut reported = String::new();
+    let mut last = LastWrite::default();
     top::run(watch, interval, count, |snapshot, names| {
         totals.add(snapshot, &snapshot.all(&options, names));
-        let failure = file.replace(&totals.text(unix_time())).err();
-        let text = failure.as_ref().map(ToString::to_string).unwrap_or_default();
-        if let Some(failure) = failure.filter(|_| text != reported) {
+        if let Some(failure) = last.news(file.replace(&totals.text(unix_time()))) {
             failed(&failure);
         }
-        reported = text;
         Ok(true)
     })
 }

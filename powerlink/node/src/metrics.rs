@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use onbeat_powerlink::mn::{BootRecord, Step};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::observe::{Frames, Node, Request};
-use onbeat_report::metrics::{MetricType, MetricsFile, MetricsText, seconds};
+use onbeat_report::metrics::{LastWrite, MetricType, MetricsFile, MetricsText, seconds};
 use onbeat_wire::powerlink::NodeId;
 
 use crate::runner::cycle_ns;
@@ -241,16 +241,12 @@ impl MetricsWriter {
 }
 
 fn write_all(snapshots: &Receiver<Snapshot>, file: &MetricsFile) {
-    let mut reported = String::new();
+    let mut last = LastWrite::default();
     for snapshot in snapshots {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let failure = file.replace(&snapshot.text(now.as_secs())).err();
-        let failure = failure.map(|error| error.to_string()).unwrap_or_default();
-        // Once, and not at every attempt.
-        if failure != reported && !failure.is_empty() {
+        if let Some(failure) = last.news(file.replace(&snapshot.text(now.as_secs()))) {
             tracing::warn!("metrics: {failure}");
         }
-        reported = failure;
     }
 }
 

@@ -93,7 +93,7 @@ impl Top {
             }
             let file = MetricsFile::new(file)?;
             let watch = Watch::new(start(self.sample)?, self.sample)?;
-            let failed = |error: &_| warn(format!("metrics: {error}"));
+            let failed = |error: &str| warn(format!("metrics: {error}"));
             metrics::run::<Failure>(watch, by, (interval, self.count), &file, failed)?;
             return Ok(CommandResult::Success);
         }
