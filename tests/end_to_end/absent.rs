@@ -99,6 +99,15 @@ fn check_reports(node: &str) {
     let top = run(&["top", node, "--json", "--count", "1"]).out;
     let top: Value = serde_json::from_str(top.lines().next().unwrap_or_default()).expect(&top);
     assert!(top.to_string().contains("\"missing\""), "{top}");
+    let doctor = run(&["doctor", "--json"]);
+    let report: Value = serde_json::from_str(&doctor.out).expect(&doctor.out);
+    let is_it = |finding: &&Value| {
+        finding["id"] == "node-port" && finding["what"] == format!("port path1 of node {node}")
+    };
+    let finding = report["findings"].as_array().unwrap().iter().find(is_it);
+    let finding = finding.unwrap_or_else(|| panic!("{report:#}"));
+    assert_eq!((&finding["level"], &finding["interface"]), (&"bad".into(), &"path1".into()));
+    assert_eq!(doctor.code, 1);
     let page = exposition(&Collector::new(Vec::new(), 0).collect());
     let metric = |name: &str, port: &str| {
         let labels = [format!("node=\"{node}\""), format!("port=\"{port}\"")];

@@ -70,6 +70,9 @@ struct bucket {
 	__u64 epoch_since_ns;
 	/* Processes that received packets in this epoch, and in the one before. */
 	__u32 active, active_before;
+	/* Processes that return share the part of one: when it is paid, and its epoch. */
+	__u64 returning_until_ns;
+	__u32 returning_epoch;
 	struct guard_account account;
 	struct guard_count count;
 };
@@ -170,9 +173,14 @@ static __always_inline void correct(struct guard_account *account,
 		account->paid_until_ns -= min(account->paid_until_ns, time_for(assumed - ns, rate));
 }
 
+static __always_inline bool is_credit(__u64 paid_until_ns, __u64 now)
+{
+	return max(paid_until_ns, now) - now <= BURST_NS;
+}
+
 static __always_inline bool has_credit(const struct guard_account *account, __u64 now)
 {
-	return max(account->paid_until_ns, now) - now <= BURST_NS;
+	return is_credit(account->paid_until_ns, now);
 }
 
 /* Charges the assumed cost of a packet that passes. */
@@ -192,10 +200,10 @@ static __always_inline void pay(struct guard_account *account, const struct rate
 }
 
 /*
- * Counts the processes that receive packets. Returns the number of epochs since the last packet of
- * this one.
+ * Counts the processes that receive packets, and writes how many have an equal part each. Returns
+ * the number of epochs since the one of this process, which becomes the present one.
  */
-static __always_inline __u32 note_active(struct bucket *bucket, struct guard_member *member,
+static __always_inline __u32 note_active(struct bucket *bucket, __u32 *epoch, struct rate *rate,
 					 __u64 now)
 {
 	__u32 idle;
@@ -206,10 +214,11 @@ static __always_inline __u32 note_active(struct bucket *bucket, struct guard_mem
 		bucket->epoch++;
 		bucket->epoch_since_ns = now;
 	}
-	idle = bucket->epoch - member->epoch;
+	idle = bucket->epoch - *epoch;
 	if (idle)
 		bucket->active++;
-	member->epoch = bucket->epoch;
+	*epoch = bucket->epoch;
+	rate->members = max(max(bucket->active, bucket->active_before), 1);
 	return idle;
 }
 
@@ -218,8 +227,9 @@ static __always_inline __u32 note_active(struct bucket *bucket, struct guard_mem
  * process that receives packets. The caller has the lock of the bucket, which is that of the share,
  * too.
  *
- * A process that is new, or received nothing for an epoch, has no more credit than all have in
- * common: a group does not gain by processes in turn.
+ * A process that is new, or received nothing for an epoch, has no credit of its own: a group does
+ * not gain by processes in turn. Those that return share the part of one process, so that rare
+ * packets pass beside a flood.
  */
 static __always_inline bool has_share(struct bucket *bucket, struct guard_member *member,
 				      struct rate *rate, __u64 now)
@@ -227,21 +237,27 @@ static __always_inline bool has_share(struct bucket *bucket, struct guard_member
 	const struct guard_account *common = &bucket->account;
 	struct guard_account *share = &member->share;
 	struct guard_charges charged = member->charged;
-	__u32 idle = note_active(bucket, member, now);
-	__u64 most;
+	__u32 idle = note_active(bucket, &member->epoch, rate, now);
+	__u64 cost;
 
-	rate->members = max(max(bucket->active, bucket->active_before), 1);
 	if (share->limited_at_ns != common->limited_at_ns) {
 		open_account(share, &charged, common->limited_at_ns, 0, common->ns_per_packet);
 		idle = 2;
 	} else {
 		correct(share, &charged, rate, now);
 	}
-	if (idle > 1) {
-		most = now + BURST_NS + time_for(share->ns_per_packet, rate);
-		share->paid_until_ns = max(share->paid_until_ns, min(common->paid_until_ns, most));
+	if (idle <= 1 || !has_credit(share, now))
+		return has_credit(share, now);
+	share->paid_until_ns =
+	    max(share->paid_until_ns, min(common->paid_until_ns, now + BURST_NS));
+	note_active(bucket, &bucket->returning_epoch, rate, now);
+	cost = time_for(share->ns_per_packet, rate);
+	if (!is_credit(bucket->returning_until_ns, now)) {
+		share->paid_until_ns += cost;
+		return false;
 	}
-	return has_credit(share, now);
+	bucket->returning_until_ns = max(bucket->returning_until_ns, now) + cost;
+	return true;
 }
 
 /*

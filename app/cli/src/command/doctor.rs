@@ -31,7 +31,7 @@ Examples:
 Exit status: 0 no finding worse than a warning, or all settings are changed or restored as requested; 1 a \
 requirement is not met, a setting could not be changed or restored, or the command of --hold failed; 2 error.")]
 pub(crate) struct Arguments {
-    /// Interfaces to check as ports of a node; without any, check the host only
+    /// Interfaces to check as ports of a node; without any, check the host and its nodes
     #[arg(value_name = "INTERFACE")]
     interfaces: Vec<String>,
     /// Print the findings or changes as JSON

@@ -59,6 +59,11 @@ impl Arguments {
             config.check_control()?;
             let warnings = run::check(&config)?;
             output::print(&summary(&config))?;
+            let absent: Vec<_> = run::absent_interfaces(&config)?.into_iter().collect();
+            if !absent.is_empty() {
+                let absent = absent.join(", ");
+                output::print(&format!("  interfaces that do not exist on this host: {absent}\n"))?;
+            }
             output::print(&service::summary(&config))?;
             if let Some(restart) = run::restart(&config, &self.file) {
                 output::print(&format!("  a restart {restart}\n"))?;
@@ -101,6 +106,9 @@ fn summary(config: &Config) -> String {
             }
             None => writeln!(text),
         };
+    }
+    if let Some(guard) = &config.node.guard {
+        let _ = writeln!(text, "  guard: {}", guard.interfaces.join(", "));
     }
     if let Some(prp) = &config.prp {
         let _ = writeln!(text, "  PRP: {}", describe_link(config, prp));

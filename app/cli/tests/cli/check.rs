@@ -92,6 +92,27 @@ egress = [{ port = "host", tag = "none" }]
 }
 
 #[test]
+fn interfaces_that_do_not_exist_are_named_but_are_no_error() {
+    let directory = TemporaryDirectory::new("check-absent");
+    let file = directory.file("absent.toml");
+    let text = r#"
+port = [
+  { name = "talker", interface = "absent0", create = "veth" },
+  { name = "path1", interface = "absent1" },
+  { name = "path2", interface = "lo" },
+]
+[guard]
+interfaces = ["absent2", "absent1", "absent0", "lo"]
+"#;
+    std::fs::write(&file, text).expect("a file");
+    let CommandOutput { code, out, err } = check(&file);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("\n  guard: absent2, absent1, absent0, lo\n"), "{out}");
+    let absent = "\n  interfaces that do not exist on this host: absent1, absent2\n";
+    assert!(out.contains(absent), "without those that the node creates: {out}");
+}
+
+#[test]
 fn an_mtu_that_is_too_small_in_the_file_is_refused() {
     let directory = TemporaryDirectory::new("check-mtu");
     let file = directory.file("narrow.toml");

@@ -8,7 +8,8 @@ use onbeat_host::settings::{
 };
 use serde::Serialize;
 
-use super::{Finding, HostRoot, KernelDevices, Level, examine, table};
+use super::{Finding, HostRoot, KernelDevices, Level, examine, examine_nodes, table};
+use crate::metrics::Collector;
 
 /// The command that restores changed settings.
 pub const UNDO: &str = "onbeat doctor --restore";
@@ -24,9 +25,14 @@ pub struct Target {
 }
 
 impl Target {
-    /// Examines the host and these interfaces.
+    /// Examines the host and these interfaces; without any, the nodes that run on this host.
     pub fn examine(&self, interfaces: &[String]) -> Vec<Finding> {
         match &self.root {
+            None if interfaces.is_empty() => {
+                let root = HostRoot::host();
+                let nodes = Collector::of_user().collect();
+                [examine(&root, &[]), examine_nodes(&root, &nodes)].concat()
+            }
             None => examine(&HostRoot::host(), interfaces),
             Some(root) => examine(&HostRoot::below(root, &KernelDevices), interfaces),
         }

@@ -9,6 +9,7 @@ mod host;
 mod interface;
 mod kernel;
 mod manager;
+mod nodes;
 mod root;
 
 use std::fmt::Write;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use device::{Device, DeviceReader, KernelDevices};
 pub use fix::{FixReport, Target, UNDO};
 pub(crate) use kernel::version_of;
+pub use nodes::examine_nodes;
 pub use root::HostRoot;
 
 /// Severity of a finding.

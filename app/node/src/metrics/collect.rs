@@ -1,9 +1,10 @@
 //! Collects the summaries of all nodes.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::control::{Client, ClientError, NodeSummary, READERS, discover};
+use crate::control::{Client, ClientError, DIRECTORY, NodeSummary, READERS, discover};
 
 /// Longest time for the response of a node.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -14,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// A node, and its summary or why it has none.
 pub type NodeReading = (String, Result<NodeSummary, ClientError>);
 
-/// Reads nodes by their sockets for readers.
+/// Reads nodes by their sockets for readers, or by others in one directory.
 #[derive(Debug, Clone)]
 pub struct Collector {
     directory: PathBuf,
@@ -27,6 +28,14 @@ impl Collector {
     #[must_use]
     pub fn new(streams: Vec<String>, limit: u32) -> Self {
         Self { directory: READERS.into(), streams, limit }
+    }
+
+    /// Reads all nodes without their streams, by their control sockets if this user can list them.
+    #[must_use]
+    pub fn of_user() -> Self {
+        let is_listed = fs::read_dir(DIRECTORY).is_ok();
+        let directory = if is_listed { DIRECTORY } else { READERS };
+        Self { directory: directory.into(), streams: Vec::new(), limit: 0 }
     }
 
     /// Reads the nodes, by name.

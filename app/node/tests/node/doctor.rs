@@ -5,8 +5,12 @@ use std::fs;
 
 use onbeat_link::{Backend, BackendReport, Backends, Purpose, Remark};
 use onbeat_netdev::VethPeer;
+use onbeat_node::control::{
+    ClientError, GuardStatus, LinkState, NodeSummary, PortMode, PortStatus, StreamTrouble,
+};
 use onbeat_node::doctor::{
-    Device, DeviceReader, Finding, HostRoot, KernelDevices, Level, examine, table, worst,
+    Device, DeviceReader, Finding, HostRoot, KernelDevices, Level, examine, examine_nodes, table,
+    worst,
 };
 use onbeat_testing::TemporaryDirectory;
 
@@ -601,6 +605,73 @@ WARN  eth1: room for the R-TAG on a path: MTU 1500: too small for frames of 1500
         text.contains("\nok    kernel version: ") || text.starts_with("ok    kernel version: "),
         "{text}"
     );
+}
+
+#[test]
+fn nodes_report_their_ports_streams_and_guard() {
+    let mut host = Host::good("nodes");
+    host.nic("eth1");
+    host.file("run/systemd/netif/links/3", "ADMIN_STATE=configured\nNETWORK_FILE=/etc/x.network\n");
+    let port = |name: &str, interface: &str, ifindex, link, mode| PortStatus {
+        name: name.into(),
+        interface: interface.into(),
+        ifindex,
+        link,
+        mode,
+        ..PortStatus::default()
+    };
+    let up =
+        |name, interface, ifindex| port(name, interface, ifindex, LinkState::Up, PortMode::Native);
+    let good = NodeSummary {
+        node: "good".into(),
+        ports: vec![up("a", "eth1", 3), up("of-another-namespace", "eth1", 77)],
+        streams: 2,
+        in_trouble: [(StreamTrouble::PathLost, 0)].into(),
+        guard: Some(GuardStatus { armed: true, ..GuardStatus::default() }),
+        ..NodeSummary::default()
+    };
+    let bad = NodeSummary {
+        node: "bad".into(),
+        ports: vec![
+            port("gone", "eth7", 0, LinkState::Missing, PortMode::Detached),
+            PortStatus { not_attached: Some("busy".into()), ..up("busy", "eth8", 8) },
+            port("removed", "eth9", 9, LinkState::Up, PortMode::Detached),
+            port("down", "$(id)", 10, LinkState::Down, PortMode::Native),
+            PortStatus { frames_lost: Some("full queue".into()), ..up("full", "eth11", 11) },
+        ],
+        in_trouble: [(StreamTrouble::PathLost, 3), (StreamTrouble::LatentError, 0)].into(),
+        guard: Some(GuardStatus::default()),
+        ..NodeSummary::default()
+    };
+    let dead = ClientError::Closed { path: "/run/onbeat/dead.sock".into() };
+    let root = HostRoot::below(host.directory.path(), &host);
+    let of_good = examine_nodes(&root, &[("good".into(), Ok(good))]);
+    let shown = |findings: &[Finding]| -> Vec<(Level, String)> {
+        let text = |f: &Finding| match &f.interface {
+            Some(interface) => format!("{interface}: {}: {}", f.what, f.value),
+            None => format!("{}: {}", f.what, f.value),
+        };
+        findings.iter().map(|f| (f.level, text(f))).collect()
+    };
+    assert_eq!(of_good.len(), 2, "one manager, of the port that is here: {of_good:#?}");
+    assert_eq!(shown(&of_good)[0], (Level::Ok, "node good: 2 ports, 2 streams".into()));
+    assert_eq!((of_good[1].id.as_str(), of_good[1].level), ("network-manager", Level::Warn));
+    let of_bad = examine_nodes(&root, &[("bad".into(), Ok(bad)), ("dead".into(), Err(dead))]);
+    let expected = [
+        (Level::Warn, "node bad: 5 ports, 0 streams; path_lost: 3 streams"),
+        (Level::Warn, "guard of node bad: has stopped, or an interface of it is missing"),
+        (Level::Bad, "eth7: port gone of node bad: the interface does not exist"),
+        (Level::Bad, "eth8: port busy of node bad: busy"),
+        (Level::Bad, "eth9: port removed of node bad: not attached"),
+        (Level::Warn, "$(id): port down of node bad: down, or without carrier"),
+        (Level::Warn, "eth11: port full of node bad: full queue"),
+    ];
+    let expected: Vec<_> =
+        expected.into_iter().map(|(level, text)| (level, text.to_owned())).collect();
+    assert_eq!(shown(&of_bad[..7]), expected);
+    assert_eq!((of_bad[7].level, of_bad[7].what.as_str()), (Level::Bad, "node dead"));
+    assert!(of_bad.iter().all(|finding| finding.remedy.is_some()), "{of_bad:#?}");
+    assert!(of_bad[5].remedy.as_ref().unwrap().starts_with("ip link set '$(id)' up"));
 }
 
 #[test]
