@@ -79,6 +79,14 @@ fn a_member_of_the_group_reads_a_node_and_changes_nothing() {
                   \"onbeat\" (usermod -aG onbeat USER, then log in again)";
     assert!(refused.err.contains(remedy), "{}", refused.err);
 
+    for (user, level) in [(READER, "ok"), (OTHER, "info")] {
+        let doctor = run_as(user, &["doctor", "--json"]).out;
+        let report: serde_json::Value = serde_json::from_str(&doctor).expect(&doctor);
+        let findings = report["findings"].as_array().unwrap();
+        let of_node = findings.iter().find(|finding| finding["what"] == "node a");
+        assert_eq!(of_node.expect(&doctor)["level"], level, "{user}");
+    }
+
     let after = show("a");
     assert_eq!((after.streams, after.pid), (before.streams, before.pid));
 

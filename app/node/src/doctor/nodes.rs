@@ -5,7 +5,7 @@ use onbeat_report::format::count;
 
 use super::root::HostRoot;
 use super::{Finding, Level, manager};
-use crate::control::{LinkState, NodeSummary, PortMode, PortStatus};
+use crate::control::{ClientError, LinkState, NodeSummary, PortMode, PortStatus};
 use crate::metrics::NodeReading;
 
 /// The findings on nodes, and on managers that configure interfaces of their ports.
@@ -18,8 +18,11 @@ pub fn examine_nodes(root: &HostRoot<'_>, nodes: &[NodeReading]) -> Vec<Finding>
         ]
         .concat(),
         Err(error) => {
+            // A user who may not read a node learns nothing of it: that is no defect.
+            let is_forbidden = matches!(error, ClientError::Forbidden { .. });
+            let level = if is_forbidden { Level::Info } else { Level::Bad };
             let what = format!("node {name}");
-            vec![Finding::new("node", Level::Bad, &what, error.to_string()).remedy(show(name))]
+            vec![Finding::new("node", level, &what, error.to_string()).remedy(show(name))]
         }
     };
     nodes.iter().flat_map(of_node).collect()

@@ -656,7 +656,9 @@ fn nodes_report_their_ports_streams_and_guard() {
     assert_eq!(of_good.len(), 2, "one manager, of the port that is here: {of_good:#?}");
     assert_eq!(shown(&of_good)[0], (Level::Ok, "node good: 2 ports, 2 streams".into()));
     assert_eq!((of_good[1].id.as_str(), of_good[1].level), ("network-manager", Level::Warn));
-    let of_bad = examine_nodes(&root, &[("bad".into(), Ok(bad)), ("dead".into(), Err(dead))]);
+    let forbidden = ClientError::Forbidden { path: "/run/onbeat-readers/other.sock".into() };
+    let nodes = [("bad", Ok(bad)), ("dead", Err(dead)), ("other", Err(forbidden))];
+    let of_bad = examine_nodes(&root, &nodes.map(|(name, reading)| (name.into(), reading)));
     let expected = [
         (Level::Warn, "node bad: 5 ports, 0 streams; path_lost: 3 streams"),
         (Level::Warn, "guard of node bad: has stopped, or an interface of it is missing"),
@@ -670,6 +672,7 @@ fn nodes_report_their_ports_streams_and_guard() {
         expected.into_iter().map(|(level, text)| (level, text.to_owned())).collect();
     assert_eq!(shown(&of_bad[..7]), expected);
     assert_eq!((of_bad[7].level, of_bad[7].what.as_str()), (Level::Bad, "node dead"));
+    assert_eq!((of_bad[8].level, of_bad[8].what.as_str()), (Level::Info, "node other"));
     assert!(of_bad.iter().all(|finding| finding.remedy.is_some()), "{of_bad:#?}");
     assert!(of_bad[5].remedy.as_ref().unwrap().starts_with("ip link set '$(id)' up"));
 }
