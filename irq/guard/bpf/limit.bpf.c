@@ -199,22 +199,24 @@ static __always_inline void pay(struct guard_account *account, const struct rate
 	uncharged->ns += account->ns_per_packet;
 }
 
-/*
- * Counts the processes that receive packets, and writes how many have an equal part each. Returns
- * the number of epochs since the one of this process, which becomes the present one.
- */
-static __always_inline __u32 note_active(struct bucket *bucket, __u32 *epoch, struct rate *rate,
-					 __u64 now)
+static __always_inline void advance_epoch(struct bucket *bucket, __u64 now)
 {
-	__u32 idle;
-
 	if ((__s64)(now - bucket->epoch_since_ns) >= (__s64)EPOCH_NS) {
 		bucket->active_before = bucket->active;
 		bucket->active = 0;
 		bucket->epoch++;
 		bucket->epoch_since_ns = now;
 	}
-	idle = bucket->epoch - *epoch;
+}
+
+/*
+ * Counts a process that receives packets, or all that return as one, and updates the number of
+ * equal parts. Returns the number of epochs since its own, which becomes the present one.
+ */
+static __always_inline __u32 note_active(struct bucket *bucket, __u32 *epoch, struct rate *rate)
+{
+	__u32 idle = bucket->epoch - *epoch;
+
 	if (idle)
 		bucket->active++;
 	*epoch = bucket->epoch;
@@ -227,9 +229,9 @@ static __always_inline __u32 note_active(struct bucket *bucket, __u32 *epoch, st
  * process that receives packets. The caller has the lock of the bucket, which is that of the share,
  * too.
  *
- * A process that is new, or received nothing for an epoch, has no credit of its own: a group does
- * not gain by processes in turn. Those that return share the part of one process, so that rare
- * packets pass beside a flood.
+ * A process that is new, or received nothing for an epoch, has no more credit than all have in
+ * common: a group does not gain by processes in turn. Those that return share the part of one
+ * process, so that rare packets pass beside a flood. It is paid by assumed costs only.
  */
 static __always_inline bool has_share(struct bucket *bucket, struct guard_member *member,
 				      struct rate *rate, __u64 now)
@@ -237,22 +239,27 @@ static __always_inline bool has_share(struct bucket *bucket, struct guard_member
 	const struct guard_account *common = &bucket->account;
 	struct guard_account *share = &member->share;
 	struct guard_charges charged = member->charged;
-	__u32 idle = note_active(bucket, &member->epoch, rate, now);
 	__u64 cost;
+	__u32 idle;
 
+	advance_epoch(bucket, now);
+	idle = note_active(bucket, &member->epoch, rate);
 	if (share->limited_at_ns != common->limited_at_ns) {
 		open_account(share, &charged, common->limited_at_ns, 0, common->ns_per_packet);
 		idle = 2;
 	} else {
 		correct(share, &charged, rate, now);
 	}
-	if (idle <= 1 || !has_credit(share, now))
-		return has_credit(share, now);
+	if (!has_credit(share, now))
+		return false;
+	if (idle <= 1)
+		return true;
 	share->paid_until_ns =
 	    max(share->paid_until_ns, min(common->paid_until_ns, now + BURST_NS));
-	note_active(bucket, &bucket->returning_epoch, rate, now);
+	note_active(bucket, &bucket->returning_epoch, rate);
 	cost = time_for(share->ns_per_packet, rate);
 	if (!is_credit(bucket->returning_until_ns, now)) {
+		/* Its next packet would otherwise pass at once, as that of an active process. */
 		share->paid_until_ns += cost;
 		return false;
 	}

@@ -73,7 +73,10 @@ impl Arguments {
         if self.restore.restore {
             return self.restore.execute(&at, self.json);
         }
-        let findings = at.examine(&self.interfaces);
+        let mut findings = at.examine(&self.interfaces);
+        if self.interfaces.is_empty() {
+            findings.extend(at.examine_nodes());
+        }
         let worst = worst(&findings);
         if self.json {
             output::print_json(&Report { worst, findings })?;

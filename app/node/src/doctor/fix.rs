@@ -25,14 +25,17 @@ pub struct Target {
 }
 
 impl Target {
-    /// Examines the host and these interfaces; without any, the nodes that run on this host.
+    /// Examines the nodes that run on this host.
+    pub fn examine_nodes(&self) -> Vec<Finding> {
+        match &self.root {
+            None => examine_nodes(&HostRoot::host(), &Collector::of_user().collect()),
+            Some(_) => Vec::new(),
+        }
+    }
+
+    /// Examines the host and these interfaces.
     pub fn examine(&self, interfaces: &[String]) -> Vec<Finding> {
         match &self.root {
-            None if interfaces.is_empty() => {
-                let root = HostRoot::host();
-                let nodes = Collector::of_user().collect();
-                [examine(&root, &[]), examine_nodes(&root, &nodes)].concat()
-            }
             None => examine(&HostRoot::host(), interfaces),
             Some(root) => examine(&HostRoot::below(root, &KernelDevices), interfaces),
         }

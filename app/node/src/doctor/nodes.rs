@@ -1,4 +1,4 @@
-//! Nodes that run, by what they report of themselves.
+//! Nodes that run, by their summaries.
 
 use onbeat_netdev::shell_word;
 use onbeat_report::format::count;
@@ -18,7 +18,7 @@ pub fn examine_nodes(root: &HostRoot<'_>, nodes: &[NodeReading]) -> Vec<Finding>
         ]
         .concat(),
         Err(error) => {
-            // A user who may not read a node learns nothing of it: that is no defect.
+            // This user lacks permission; the node may have no defect.
             let is_forbidden = matches!(error, ClientError::Forbidden { .. });
             let level = if is_forbidden { Level::Info } else { Level::Bad };
             let what = format!("node {name}");

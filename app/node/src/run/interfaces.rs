@@ -1,11 +1,11 @@
 //! Resolution of interface names of a configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use onbeat_netdev::Handle;
 
 use super::error::{Error, Result};
-use crate::config::PortConfig;
+use crate::config::{Config, PortConfig};
 
 /// Replaces alternative names (`ip link property add`) of ports' interfaces by the kernel's names, if
 /// the interfaces exist.
@@ -40,6 +40,32 @@ pub(super) fn resolve(handle: &Handle, ports: &mut [PortConfig]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Interfaces of ports and of the guard that do not exist at present, except those that a node creates.
+///
+/// # Errors
+/// Interfaces cannot be read.
+pub fn absent_interfaces(config: &Config) -> Result<BTreeSet<String>> {
+    let handle = Handle::open()?;
+    let of_guard = config.node.guard.iter().flat_map(|guard| guard.interfaces.clone());
+    let mut names: BTreeSet<String> = of_guard.collect();
+    names.extend(config.ports.iter().map(PortConfig::attached_interface));
+    for port in config.ports.iter().filter(|port| port.create.is_some()) {
+        names.remove(&port.interface);
+        names.remove(&port.attached_interface());
+    }
+    let mut absent = BTreeSet::new();
+    for name in names {
+        match handle.link(&name) {
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => {
+                absent.insert(name);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(absent)
 }
 
 #[cfg(test)]

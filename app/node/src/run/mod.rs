@@ -40,7 +40,6 @@ mod upkeep;
 mod watch;
 mod wildcards;
 
-use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -54,8 +53,7 @@ use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
 use crate::config::{
-    Backend, Config, InterfaceKind, NodeConfig, PortConfig, StreamOperation, Warnings,
-    configuration_text,
+    Backend, Config, InterfaceKind, NodeConfig, StreamOperation, Warnings, configuration_text,
 };
 use crate::control::{
     Audience, DIRECTORY, LinkState, MANAGER_GROUP, MANAGERS, READER_GROUP, READERS, Reply, Request,
@@ -68,6 +66,7 @@ pub use assembly::Removal;
 pub(crate) use down::{changed_interfaces_of, interfaces_to_restore, stopped_nodes_of};
 pub use down::{down, name_of};
 pub use error::{Error, Result};
+pub use interfaces::absent_interfaces;
 pub(crate) use prp::{MAX_MTU as MAX_PRP_MTU, backend as redundancy_backend};
 pub use restart::{Restart, restart};
 
@@ -102,30 +101,6 @@ pub fn check(config: &Config) -> Result<Warnings> {
     })?;
     restart::check_pinned(&config)?;
     Ok(warnings)
-}
-
-/// Interfaces of ports and of the guard that do not exist at present, except those that a node creates.
-///
-/// # Errors
-/// Interfaces cannot be read.
-pub fn absent_interfaces(config: &Config) -> Result<BTreeSet<String>> {
-    let handle = Handle::open()?;
-    let of_guard = config.node.guard.iter().flat_map(|guard| guard.interfaces.clone());
-    let mut names: BTreeSet<String> = of_guard.collect();
-    names.extend(config.ports.iter().map(PortConfig::attached_interface));
-    for port in config.ports.iter().filter(|port| port.create.is_some()) {
-        names.remove(&port.interface);
-        names.remove(&port.attached_interface());
-    }
-    let mut absent = BTreeSet::new();
-    for name in names {
-        match handle.link(&name) {
-            Ok(_) => {}
-            Err(onbeat_netdev::Error::NotFound { .. }) => drop(absent.insert(name)),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(absent)
 }
 
 /// Action on exit of the loop.

@@ -6,12 +6,12 @@ use std::path::Path;
 use onbeat_frer::spec::Stream;
 use onbeat_frer_xdp::{Error as PlaneError, PinDirectory, Plane};
 use onbeat_host::trust;
-use onbeat_netdev::Handle;
 
 use super::assembly::{max_nodes, pin_owner};
 use super::error::Result;
+use super::interfaces::absent_interfaces;
 use super::journal::Journal;
-use crate::config::{Config, NodeConfig, PortConfig};
+use crate::config::{Config, NodeConfig};
 use crate::control::{Client, Request, Response};
 use crate::service::MissingDropIns;
 
@@ -120,10 +120,9 @@ pub fn restart(config: &Config, file: &Path) -> Option<Restart> {
 
 /// The effect of interfaces that do not exist. A running node can still use one that was renamed, and a start cannot.
 fn effect_of_missing(config: &Config) -> Option<Restart> {
-    let Ok(handle) = Handle::open() else { return Some(Restart::Waits) };
-    let exists = |port: &&PortConfig| handle.link(&port.attached_interface()).is_ok();
+    let Ok(absent) = absent_interfaces(config) else { return Some(Restart::Waits) };
     let of_host = || config.ports.iter().filter(|port| port.create.is_none());
-    let missing = of_host().filter(|port| !exists(port)).count();
+    let missing = of_host().filter(|port| absent.contains(&port.interface)).count();
     match missing {
         0 => None,
         all if all == of_host().count() => Some(Restart::Waits),
